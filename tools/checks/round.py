@@ -2,7 +2,7 @@
 
     python -m tools.checks.round tasks               print every task with its stub, for those who write the answers
     python -m tools.checks.round notes FILE          add to each answer what the check says, for those who judge
-    python -m tools.checks.round table FILE          count what the judges found, by lessons
+    python -m tools.checks.round table FILE          count what the judges found, by lessons and by who named
 
 A file holds one answer a line, as JSON: `exercise` (of the set: `reviews.mend`, `reviews.test`), `source` (a function,
 a class, or an expression, as a learner types it), `what` (the mistake in a few words, written before any check is
@@ -38,6 +38,7 @@ NAMES = vars(math) | {"math": math, "mhalib": mhalib, "np": np, "torch": torch, 
 NAMES |= {"Tensor": torch.Tensor, "einsum": einsum, "rearrange": rearrange, "reduce": reduce, "repeat": repeat}
 NAMES |= {name: getattr(mhalib, name) for name in mhalib.__all__}
 VERDICTS = ("fitting", "difference", "misleading", "passed")
+MODEL = "It does what a right one would do"  # how a title goes on where the error model has named the mistake
 
 
 def tasks() -> str:
@@ -87,8 +88,9 @@ def _built(source: str, number: int) -> object:
 
 
 def table(rows: list[dict]) -> str:
-    """Return what became of the wrong answers, by lessons, and how many right ones were taken."""
-    by_lesson, right = collections.defaultdict(collections.Counter), collections.Counter()
+    """Return what became of the wrong answers, by lessons and by who named them, and how many right ones were taken."""
+    by_lesson, by_whom = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    right = collections.Counter()
     for row in rows:
         passed = row["code"] == "right"
         if row["right"]:
@@ -100,8 +102,12 @@ def table(rows: list[dict]) -> str:
             raise ValueError(f"{answer} needs a verdict: one of {VERDICTS[:3]}, got {verdict!r}")
         mend = row["exercise"].endswith(".mend")
         by_lesson["set, mend" if mend else row["lesson"]][verdict] += 1
+        named = row["code"].startswith("wrong:")
+        by_model = MODEL in row["said"].partition("\n")[0]
+        by_whom["the error model" if by_model else "the catalogue" if named else "what is seen"][verdict] += 1
     lines = [f"| | wrong | {' | '.join(VERDICTS)} |", "|---|" + "---|" * (len(VERDICTS) + 1)]
-    for name, counts in [*sorted(by_lesson.items()), ("all", sum(by_lesson.values(), collections.Counter()))]:
+    everything = {"all": sum(by_lesson.values(), collections.Counter())}
+    for name, counts in [*sorted(by_lesson.items()), *sorted(by_whom.items()), *everything.items()]:
         total = counts.total()
         shares = " | ".join(f"{counts[verdict]} ({counts[verdict] / total:.0%})" for verdict in VERDICTS)
         lines.append(f"| {name} | {total} | {shares} |")
