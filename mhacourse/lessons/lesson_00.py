@@ -16,11 +16,11 @@ first_shapes = Exercise(
     sizes={"B": 2, "T": 12, "d_model": 64, "num_heads": 4, "head_dim": 16},
     hints=(
         "The heads are (B, num_heads, T, head_dim), and the weights are (B, num_heads, Tq, Tk).",
-        "If the heads share all the numbers of a word among them, how many does each head get?",
+        "If the heads divide a word's features among themselves, how many does each head get?",
         "B is 2. head_dim is d_model divided by num_heads. Tq and Tk are both the number of words.",
     ),
     wrong={
-        "Heads behind the tokens": Wrong(
+        "Heads after the tokens": Wrong(
             ((2, 12, 4, 16), (2, 12, 4, 4)),
             "you put tokens before heads.",
             "In this course heads are on axis 1, (B, num_heads, T, head_dim), and every head holds a whole sentence.",
@@ -48,18 +48,18 @@ first_shapes = Exercise(
         ),
         "One map for all heads": Wrong(
             ((2, 4, 12, 16), (2, 12, 12)),
-            "your weights have no axis for the heads.",
+            "your weights have no head axis.",
             "Every head has its own map: (B, num_heads, Tq, Tk).",
         ),
         "No samples in the weights": Wrong(
             ((2, 4, 12, 16), (4, 12, 12)),
-            "your weights have no axis for the samples.",
+            "your weights have no batch axis.",
             "Each of the two sentences has its own maps: (B, num_heads, Tq, Tk).",
         ),
         "Heads folded into the batch": Wrong(
             ((8, 12, 16), (8, 12, 12)),
             "samples and heads share one axis of 2 · 4 = 8.",
-            "Some libraries do that. In this course each of the two has its own axis: (B, num_heads, T, head_dim).",
+            "Some libraries do that. In this course each has its own axis: (B, num_heads, T, head_dim).",
         ),
     },
     see="Seven names for all shapes",
@@ -71,7 +71,7 @@ attention_maps = Choice(
     options={
         "A": "its columns sum to 1, but its rows do not. Each query has exactly 1 to share out.",
         "B": "no weight is negative, and every row sums to 1. The columns do not, and they need not.",
-        "C": "its rows sum to 1, but a weight is negative. A share lies between 0 and 1.",
+        "C": "its rows sum to 1, but one weight is negative. A share lies between 0 and 1.",
         "D": "every query looks only at itself. That is a map, if a dull one.",
     },
     hints=(
@@ -102,8 +102,8 @@ def _fill_in_place(weights):
 
 most_looked_at = Exercise(
     task=(
-        "Write most_looked_at(weights): for each head and each word, return the number of the other word that it looks "
-        "at the most. (num_heads, T, T) -> (num_heads, T)."
+        "Write most_looked_at(weights): for each head and each word, return the index of the other word that it looks "
+        "at most. (num_heads, T, T) -> (num_heads, T)."
     ),
     answer=most_looked_at_solution,
     cases=lambda: [
@@ -135,18 +135,18 @@ most_looked_at = Exercise(
         ),
         "A zero on the diagonal": Wrong(
             Change("(itself, -1)", "(itself, 0)"),
-            "a weight can be 0, too. Where all the other weights are 0, you name the word itself.",
+            "a weight can be 0, too. Where all the other weights are 0, you return the word itself.",
             "Put something smaller than any weight on the diagonal, such as -1.",
         ),
         "Columns instead of rows": Wrong(
             Change(".argmax(-1)", ".argmax(-2)"),
-            "you find the word that looks at each word the most.",
+            "for each word, you find the word that looks at it most.",
             "Rows are queries, so look for the largest number along the last axis.",
         ),
         "The weight instead of the word": Wrong(
             Change(".argmax(-1)", ".amax(-1)"),
-            "you return the weight of the other word, not its number.",
-            "argmax gives the position of the largest number.",
+            "you return the weight of the other word, not its index.",
+            "argmax gives the index of the largest number.",
         ),
         "The map of the caller changed": Wrong(
             _fill_in_place,
@@ -156,16 +156,16 @@ most_looked_at = Exercise(
         "Counted without the word itself": Wrong(
             _row_cut_short,
             "you cut the word itself out of its row, then count positions in what is left.",
-            "After the gap every position is one too low. Keep the row at its full length, with -1 on the diagonal.",
+            "After the gap, every index is one too low. Keep the row at its full length, with -1 on the diagonal.",
         ),
         "The diagonal of a cube": Wrong(
             lambda w: w.clone().fill_diagonal_(-1).argmax(-1),
-            "fill_diagonal_ follows all three axes at once, [0, 0, 0], [1, 1, 1], …, and needs them equally long.",
+            "fill_diagonal_ runs along all three axes at once, [0, 0, 0], [1, 1, 1], …, and needs them equally long.",
             "Each head has its own diagonal, so use masked_fill with torch.eye(T, dtype=torch.bool).",
         ),
         "Counted from 1": Wrong(
             Change(".argmax(-1)", ".argmax(-1) + 1"),
-            "your numbers are one too high.",
+            "your indices are one too high.",
             "Words are counted from 0, like everything in Python.",
         ),
         "The second place": Wrong(
@@ -193,7 +193,7 @@ def _looking_back_by_steps(features, words):
 
 
 def _features(words, seed=0, shift=0):
-    """The features of the lesson in short: 32 of the spelling, 32 of the position; called in the same way."""
+    """A short version of the lesson's features, called in the same way: 32 for the spelling, 32 for the position."""
     letters = (draw(1000 * seed + sum(map(ord, word)), 32) for word in words)
     spelling = torch.stack([4 * torch.nn.functional.normalize(word, dim=0) for word in letters])
     angles = 2 * torch.pi * (torch.arange(len(words)) - shift)[:, None] / (6 * 10 ** torch.linspace(0, 1, 16))
@@ -202,14 +202,14 @@ def _features(words, seed=0, shift=0):
 
 
 def _loud_features(words, seed=0, shift=0):
-    """The same, so large that weights are nearly 0 or 1, which can be read, and so small that exp is finite."""
+    """The same, scaled up: weights are so near 0 or 1 that they are easy to read, and exp stays finite."""
     return 3.9 * _features(words, seed, shift)
 
 
 looking_back = Exercise(
     task=(
         "Write looking_back(features, words): return the maps of two heads, (2, T, T), in which head 1 looks at the "
-        "word before. features(words, shift=1) pretends that each word is one place earlier."
+        "previous word. features(words, shift=1) pretends that each word is one place earlier."
     ),
     answer=looking_back_solution,
     cases=lambda: [
@@ -222,13 +222,13 @@ looking_back = Exercise(
     axes=("head", "query", "key"),
     hints=(
         "So far q, k and v were the same features. Now q and k have to differ.",
-        "A query that pretends to be one place earlier finds the key of the word before.",
+        "A query that pretends to be one place earlier finds the key of the previous word.",
         "scaled_dot_product_attention(q, k, k) returns the output and the weights, which are (1, 2, T, T).",
     ),
     wrong={
         "It looks ahead": Wrong(
             Change("shift=1", "shift=-1"),
-            "every word finds the one after it, because the keys pretend to be earlier, or the queries later.",
+            "every word finds the next word, because the keys pretend to be earlier, or the queries later.",
             "The query must pretend to be one place earlier, with shift=1.",
         ),
         "It looks at itself": Wrong(
@@ -239,13 +239,13 @@ looking_back = Exercise(
         "The words moved, not their places": Wrong(
             Change("features(words, shift=1)", "features(words[-1:] + words[:-1])"),
             "you move the words themselves to make the queries, so their spelling moves as well.",
-            "Only the places should pretend to move: use features(words, shift=1), with the words as they are.",
+            "Only the positions should shift: use features(words, shift=1), with the words as they are.",
             also=(
                 Wrong(
                     Change("features(words, shift=1)", "features(words).roll(1, dims=1)"),
-                    "you move whole rows of features, so the spelling moves along with the place, and the first word "
-                    "gets that of the last.",
-                    "Only the places should pretend to move: use features(words, shift=1).",
+                    "you move whole rows of features, so the spelling moves along with the position, and the first "
+                    "word gets the last word's.",
+                    "Only the positions should shift: use features(words, shift=1).",
                 ),
             ),
         ),

@@ -19,9 +19,9 @@ bert_shapes = Exercise(
         "head_dim is d_model divided by num_heads: 768 / 12.",
     ),
     wrong={
-        "Heads behind the tokens": Wrong(
+        "Heads after the tokens": Wrong(
             ((4, 128, 2304), (4, 128, 768), (4, 128, 12, 64)),
-            "you cut the features into heads, but you did not bring the heads forward.",
+            "you cut the features into heads, but did not move the head axis forward.",
             "After the cut, transpose(1, 2) makes it (B, num_heads, T, head_dim).",
         ),
         "Three layers in place of one": Wrong(
@@ -47,12 +47,12 @@ bert_shapes = Exercise(
         "An axis for q, k and v": Wrong(
             ((4, 128, 3, 768), (4, 128, 768), (4, 12, 128, 64)),
             "you gave q, k and v an axis of their own.",
-            "You may view them like that later. A linear layer puts all its outputs on one axis: 3 · 768.",
+            "You can view them that way later, but a linear layer puts all its outputs on one axis: 3 · 768.",
         ),
         "Shapes of weights": Wrong(
             ((2304, 768), (768, 768), (12, 64, 768)),
             "these are the shapes of the layer's weights.",
-            "You are asked for the layer's output and what is cut from it. Each has samples and tokens: (4, 128, …).",
+            "The task asks for the layer's output and what is cut from it. Each has batch and token axes: (4, 128, …).",
         ),
     },
     see="Three layers or one",
@@ -60,8 +60,8 @@ bert_shapes = Exercise(
 
 key_rows = Exercise(
     task=(
-        "An interleaved fused weight is (1536, 512), for 8 heads of 64. Which of its rows are the key matrix of head "
-        "6? Give the first row, and the first that no longer belongs to it."
+        "An interleaved fused weight is (1536, 512), for 8 heads of 64. Which of its rows make up the key matrix of "
+        "head 6? Give the first of these rows, and the first row after them."
     ),
     answer=(1216, 1280),
     sizes={"d_model": 512, "num_heads": 8, "head_dim": 64, "the rows of a head": 192},
@@ -94,8 +94,8 @@ key_rows = Exercise(
         ),
         "The last row included": Wrong(
             (1216, 1279),
-            "you found the right rows, but your second number is the last of them.",
-            "The task asks for the end as in a slice: W[1216:1280].",
+            "you found the right rows, but your second number is the last row itself.",
+            "The task asks for the end that a slice would have: W[1216:1280].",
         ),
     },
     see="Two layouts of a fused layer",
@@ -118,8 +118,8 @@ def _two_products(memory, W_k, W_v):
 
 fused_kv = Exercise(
     task=(
-        "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v), which makes k and v with one "
-        "product. The weights are (d, d), stored as nn.Linear stores them."
+        "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v), which computes k and v with "
+        "one product. The weights are (d, d), stored as nn.Linear stores them."
     ),
     answer=fused_kv_solution,
     cases=lambda: [
@@ -148,7 +148,7 @@ fused_kv = Exercise(
         ),
         "Tokens cut instead of features": Wrong(
             Change("(memory @ W_kv.T).chunk(2, dim=-1)", "(memory @ W_kv.T).chunk(2, dim=-2)"),
-            "you cut the result along the tokens.",
+            "you cut the result along the token axis.",
             "k and v are different features of the same tokens, so use chunk(2, dim=-1).",
             also=(
                 Change(
@@ -174,8 +174,8 @@ fused_kv = Exercise(
         ),
         "Features taken apart": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (2, -1)).unbind(-1),
-            "the cut into (2, d) is right, but then you take the last axis apart, the one with the d features.",
-            "The axis of size 2 is the one before it: unbind(-2).",
+            "the cut into (2, d) is right, but then you unbind the last axis, which holds the d features.",
+            "The axis of size 2 comes before it: unbind(-2).",
         ),
         "Features before tokens": Wrong(
             lambda m, k, v: (torch.cat([k, v]) @ m.mT).chunk(2, 1),
@@ -185,7 +185,7 @@ fused_kv = Exercise(
         "Every other feature": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).unflatten(-1, (-1, 2)).unbind(-1),
             "your k gets features 0, 2, 4, … of the result, and your v gets the others.",
-            "The features of k come first, then those of v, so cut in the middle: chunk(2, dim=-1).",
+            "k's features come first, then v's, so cut in the middle: chunk(2, dim=-1).",
         ),
         "A fresh layer": Wrong(
             Change("torch.cat([W_k, W_v])", "torch.nn.Linear(len(W_k), 2 * len(W_k)).weight"),
@@ -215,8 +215,7 @@ def _row_by_row(num_heads, head_dim):
 third_rows = Exercise(
     task=(
         "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, "
-        "head_dim): return the order of rows that this cut needs, so that W_third = W[rows], where W is contiguous, q "
-        "| k | v."
+        "head_dim): return the row order that this cut needs: W_third = W[rows], where W is contiguous, q | k | v."
     ),
     answer=third_rows_solution,
     cases=lambda: [
@@ -245,7 +244,7 @@ third_rows = Exercise(
         "Nothing moved": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "your rows are still in the contiguous order.",
-            "Cut the rows as they are, (3, num_heads, head_dim), and move the axis of q, k and v to the end.",
+            "Keep the cut of the rows, (3, num_heads, head_dim), but move the axis of q, k and v to the end.",
         ),
         "v, k, q": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.flip(0).permute(1, 2, 0)"),

@@ -12,26 +12,27 @@ from mhacourse.remarks import Grows
 leaky_loss = Exercise(
     task=(
         "reach(8, 2) is [1, 3, 5, 7, 1, 3, 5, 7], the last token that each row of the wrong merge reads. What is the "
-        "floor of the loss of Predictor(wrong_merge, num_heads=2) on random tokens (where it has to guess, the loss is "
-        "ln 16 = 2.773)? Count by hand and give three digits; training ends a little above it."
+        "floor of the loss for Predictor(wrong_merge, num_heads=2) on random tokens (where it has to guess, the loss "
+        "is ln 16 = 2.773)? Count by hand and give three digits; training ends a little above it."
     ),
     answer=math.log(16) / 2,
     sizes={"T": 8, "num_heads": 2},
     hints=(
-        "Position t must predict token t + 1. Which positions read it?",
-        "Position t reads token t + 1 where reach is above t. There the loss can fall to 0; the other positions guess.",
+        "Position t must predict token t + 1. Which positions read that token?",
+        "If its reach is above t, position t reads token t + 1, and its loss can fall to 0. The other positions guess.",
         "Count how many of the eight have to guess. The loss is the mean over all eight positions.",
     ),
     wrong={
         "A correct layer": Wrong(
             math.log(16),
-            "ln 16 is the loss that a layer without a leak comes to.",
+            "ln 16 is the loss that a layer without a leak ends at.",
             "Here, some positions read what they should predict.",
         ),
         "Pairs of tokens": Wrong(
             18 * math.log(16) / 28,
-            "you count pairs of tokens: 10 of the 28 that look ahead are read.",
-            "A position predicts one token, whatever else it reads. Count the t with reach > t, out of eight.",
+            "you count pairs of tokens: of the 28 pairs that look ahead, 10 are read.",
+            "A position predicts one token, whatever else it reads. Count the positions t with reach > t, out of "
+            "eight.",
         ),
         "Eight heads": Wrong(
             math.log(16) / 8,
@@ -41,19 +42,19 @@ leaky_loss = Exercise(
         "Reading itself": Wrong(
             3 * math.log(16) / 8,
             "you let position 7 know its next token, because it reaches token 7.",
-            "Token 7 is its own, and the next one is not in the input. reach must be above t.",
+            "Token 7 is its own token, and the next one is not in the input: reach must be above t.",
         ),
         "The share, not the loss": Wrong(
             0.5,
             "0.5 is the share of positions that have to guess.",
-            "Each of them comes to ln 16, so take the mean of the losses.",
+            "Each of them has a loss of ln 16, so take the mean of the losses.",
         ),
         "As training leaves it": Wrong(
             1.4,
-            "this is close: it is what training comes to, or the floor with too few digits.",
+            "this is close: it is where training ends, or the floor with too few digits.",
             "Training stops a little above its floor. Count which positions have to guess, and give three digits.",
         ),
-        "One position more that guesses": Wrong(
+        "One guessing position too many": Wrong(
             5 * math.log(16) / 8,
             "in your count, five of eight positions have to guess.",
             "Count the t with reach > t: position 3 reaches token 7, so it knows token 4.",
@@ -75,8 +76,8 @@ leaky_loss = Exercise(
         ),
         "The number of positions": Wrong(
             4.0,
-            "4 is how many positions have to guess (and e to the power of the loss).",
-            "Each of the four comes to ln 16, so take the mean over all eight.",
+            "4 is the number of positions that have to guess (and also e to the power of the loss).",
+            "Each of the four has a loss of ln 16, so take the mean over all eight.",
         ),
         "All of them": Wrong(
             0.0,
@@ -91,8 +92,8 @@ leaky_loss = Exercise(
 
 def keeps_tokens_apart_solution(merge):
     heads = torch.randn(1, 4, 6, 3)  # (B, num_heads, T, head_dim)
-    # One round through all six tokens, and no shift: a merge that shifts, mirrors or exchanges tokens would come
-    # through an order that does the same.
+    # One round through all six tokens, and no shift: a merge that shifts, mirrors or swaps tokens would pass
+    # with an order that does the same.
     order = torch.tensor([2, 4, 5, 0, 3, 1])
     # Merging permuted tokens must be the same as permuting merged ones.
     return torch.equal(merge(heads[:, :, order]), merge(heads)[:, order])
@@ -108,7 +109,7 @@ def _mean_of_earlier_tokens(heads):
 
 
 def _changed_features(chosen, change):
-    """Return a merge that changes some features of its result: shifts or mirrors them over the tokens."""
+    """Return a merge that shifts or mirrors some features of its result along the token axis."""
 
     def merge(heads):
         merged = mhalib.merge_heads(heads).clone()
@@ -141,7 +142,7 @@ for _name, _merge in _MERGES.items():
 
 
 def _follows(order, num_heads=4):
-    """Return a test of a merge: with this order of the tokens, and so many heads."""
+    """Return a test of a merge that uses this token order and this many heads."""
 
     def test(merge):
         heads = _HEADS[:, :num_heads]
@@ -171,7 +172,7 @@ _MIRROR = [5, 4, 3, 2, 1, 0]
 keeps_tokens_apart = Exercise(
     task=(
         "Write a test without a mask, keeps_tokens_apart(merge). It returns True when merge, (B, num_heads, T, "
-        "head_dim) -> (B, T, d_model), gives row t what belongs to token t, and nothing of any other token. The "
+        "head_dim) -> (B, T, d_model), puts into row t what belongs to token t, and nothing of any other token. The "
         "features within a row may come in any order."
     ),
     answer=keeps_tokens_apart_solution,
@@ -184,27 +185,28 @@ keeps_tokens_apart = Exercise(
     wrong={
         "It passes everything": Wrong(
             lambda merge: True,
-            "every merge passes, even a wrong one, as it does in a test of the shape, of sums, or with one token.",
-            "Take several tokens whose numbers all differ, and reorder them: axis 2 before the merge, axis 1 after it.",
+            "every merge passes, even a wrong one, as in a test of the shape, of sums, or with one token.",
+            "Use several tokens whose numbers all differ, and reorder them: axis 2 before the merge, axis 1 after it.",
         ),
         "Sums hide it": Wrong(
             lambda merge: torch.allclose(merge(_HEADS[:, :, [2, 4, 5, 0, 3, 1]]).sum(), merge(_HEADS).sum(), atol=1e-4),
-            "a wrong merge keeps what you compare, such as sums or sorted numbers: it moves numbers and loses none.",
+            "a wrong merge leaves what you compare, such as sums or sorted numbers, as it was: it only moves numbers.",
             "Compare the numbers in their places: torch.equal(merge(heads[:, :, order]), merge(heads)[:, order]).",
         ),
         "Heads exchanged, not tokens": Wrong(
             lambda merge: torch.equal(
                 *(merge(heads).sort(-1).values for heads in (_HEADS, _HEADS[:, torch.tensor([2, 0, 3, 1])]))
             ),
-            "axis 1 before the merge is the heads, and their order says nothing about which token a row belongs to.",
+            "before the merge, axis 1 is the head axis, and the order of heads says nothing about which token a row "
+            "belongs to.",
             "Tokens are axis 2 before it: compare merge(heads[:, :, order]) with merge(heads)[:, order].",
             also=(
                 Wrong(
                     lambda merge: torch.equal(
                         merge(_HEADS[:, [2, 0, 3, 1], :4]), merge(_HEADS[:, :, :4])[:, [2, 0, 3, 1]]
                     ),
-                    "axis 1 is the heads before the merge and the tokens after it, so your two sides reorder "
-                    "different things.",
+                    "axis 1 holds heads before the merge and tokens after it, so your two sides reorder different "
+                    "things.",
                     "Tokens are axis 2 before it: compare merge(heads[:, :, order]) with merge(heads)[:, order].",
                 ),
             ),
@@ -217,12 +219,14 @@ keeps_tokens_apart = Exercise(
         ),
         "Blind to a mirror": Wrong(
             _follows(_MIRROR),
-            "a merge that reverses the tokens passes, since reversing before it or after it comes to the same.",
+            "a merge that reverses the tokens passes, since it makes no difference whether you reverse before it or "
+            "after it.",
             "Use an order without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
         ),
         "Blind to a shift": Wrong(
             _follows([5, 0, 1, 2, 3, 4]),
-            "a merge that hands each row its neighbour's token passes: a shift before or after it comes to the same.",
+            "a merge that gives each row its neighbour's token passes: shifting before it or after it makes no "
+            "difference.",
             "Use an order without a pattern, such as [2, 4, 5, 0, 3, 1], or change one token and see which row moves.",
         ),
         "Blind beyond two tokens": Wrong(
@@ -237,13 +241,13 @@ keeps_tokens_apart = Exercise(
             also=(
                 Wrong(
                     _changes(-1, 0),
-                    "you look only at row 0, so a merge that mixes the others passes, and so does the wrong one with "
-                    "few heads.",
+                    "you look only at row 0, so a merge that mixes the other rows passes, and so does the wrong merge "
+                    "if heads are few.",
                     "A token must not reach any other row. Change each token, and look at every other row.",
                 ),
             ),
         ),
-        "Only the rows behind": Wrong(
+        "Only the rows after": Wrong(
             _changes(0, slice(1, None)),
             "you change the first token and look at later rows, so a merge that reads later tokens passes.",
             "A token must not reach any other row. Look at the earlier rows as well, and change other tokens, too.",
@@ -255,12 +259,12 @@ keeps_tokens_apart = Exercise(
         ),
         "It refuses a legal order": Wrong(
             lambda merge: torch.equal(merge(_HEADS), mhalib.merge_heads(_HEADS)),
-            "you compare with the feature order of merge_heads, so any other order within a token fails.",
+            "you compare with the feature order of merge_heads, so any other feature order fails.",
             "The question is whether tokens mix. Permute the tokens, or change one token and see which rows move.",
         ),
         "It refuses everything": Wrong(
             lambda merge: False,
-            "merge_heads fails it, too.",
+            "even merge_heads fails your test.",
             "Merge the permuted input, and compare the result with the permuted output: axis 2 before, axis 1 after.",
         ),
     },
@@ -311,7 +315,7 @@ by_heads = Exercise(
         "The last head only": Wrong(
             Change("total + head @ piece.T", "head @ piece.T"),
             "only the last head is in the result.",
-            "In the loop, add to what is there, total = total + ..., and begin with zero before the loop.",
+            "Set the total to zero before the loop, and add to it in the loop: total = total + ...",
         ),
         "Rows instead of columns": Wrong(
             lambda x, w: sum(h @ p for h, p in zip(x.unbind(1), w.chunk(x.shape[1], 0), strict=True)),
@@ -339,7 +343,8 @@ by_heads = Exercise(
         ),
         "The sum as wide as the heads": Wrong(
             Change("torch.zeros(B, T, len(weight))", "torch.zeros(B, T, num_heads * head_dim)"),
-            "you begin with zeros of num_heads * head_dim features, but the result has one for each row of weight.",
+            "you begin with zeros of num_heads * head_dim features, but the result has one feature for each row of "
+            "weight.",
             "Begin with torch.zeros(B, T, weight.shape[0]), or with the first term.",
         ),
         "Not added": Wrong(
@@ -352,7 +357,7 @@ by_heads = Exercise(
                 ),
             ),
         ),
-        "Samples taken for heads": Wrong(
+        "Samples mistaken for heads": Wrong(
             lambda x, w: sum(x[i] @ w[:, i * x.shape[3] : (i + 1) * x.shape[3]].T for i in range(x.shape[1])),
             "heads[i] is sample i.",
             "Heads are on axis 1: heads[:, i].",
@@ -376,14 +381,14 @@ def future_pairs_solution(f, T, d_model):
 
 
 def _moved(f, T, d_model):
-    """Return which outputs move when a token is drawn anew: (output, input)."""
+    """Return which outputs change when a token is redrawn, as a table (output, input)."""
     x, others = draw(0, 1, T, d_model), draw(1, 1, T, d_model)
     rows = [(f(x.index_copy(1, s, others[:, s])) - f(x)).abs().amax((0, 2)) > 1e-6 for s in torch.arange(T)[:, None]]
     return torch.stack(rows, 1)
 
 
 def _reader(*rows):
-    """Return a function whose output token t reads just those tokens that row t names."""
+    """Return a function whose output token t reads only the tokens listed in row t."""
     mixing = torch.tensor([[float(s in row) for s in range(len(rows))] for row in rows])
 
     def f(x):
@@ -404,7 +409,7 @@ def _flat_at_0_and_1(x):
 
 
 def _two_heads_merged_wrongly(x):
-    heads = mhalib.split_heads(x, 2).flip(1)  # so that what leaks stands among the last features
+    heads = mhalib.split_heads(x, 2).flip(1)  # so that the leak is among the last features
     return _wrong_merge(heads)  # each number of the result is one number of x
 
 
@@ -444,7 +449,7 @@ def _count(moved):
 
 
 def _raised(f, x, step):
-    """Return which outputs move when a step is added to a token: (output, input)."""
+    """Return which outputs change when a step is added to a token, as a table (output, input)."""
     T = x.shape[1]
     rows = [(f(x + torch.eye(T)[s, :, None] * step) - f(x)).abs().amax((0, 2)) > 1e-5 for s in range(T)]
     return torch.stack(rows, 1)
@@ -475,13 +480,13 @@ future_pairs = Exercise(
         ),
         "Only the last token": Wrong(
             lambda f, T, d: int(_moved(f, T, d)[:-1, -1].sum()),
-            "you change only the last token. That finds a leak, but does not count them all.",
+            "you change only the last token. That finds a leak, but does not count all the pairs.",
             "Change each token in turn.",
         ),
         "The changes pile up": Wrong(
             lambda f, T, d: _count(_moved(f, T, d).cumsum(1) > 0),
-            "each token stays changed while you change the next, so an output moves with tokens before s as well.",
-            "Begin each round with the first input: x.clone(), with one new token.",
+            "each token stays changed while you change the next, so an output also reacts to tokens before s.",
+            "Begin each round with the original input: x.clone(), with one new token.",
         ),
         "Numbers instead of pairs": Wrong(
             lambda f, T, d: int((_slopes(f, draw(0, 1, T, d)) != 0).sum((1, 3)).triu(1).sum()),
@@ -490,49 +495,49 @@ future_pairs = Exercise(
         ),
         "A constant added": Wrong(
             lambda f, T, d: _count(_raised(f, draw(0, 1, T, d), 1.0)),
-            "you add the same number to all features of a token. A LayerNorm removes exactly that, and nothing moves.",
+            "you add the same number to all features of a token. A LayerNorm removes exactly that, so no output moves.",
             "Replace the token with other random numbers: torch.randn(d_model).",
         ),
         "Zeros or ones as input": Wrong(
             lambda f, T, d: _count(_raised(f, torch.zeros(1, T, d), 1.0)),
-            "zeros and ones are special: a function can be flat there, and a LayerNorm makes both the same.",
+            "zeros and ones are special: a function can be flat there, and a LayerNorm turns both into the same thing.",
             "Use random numbers as input, and replace a token with other random numbers.",
             also=(lambda f, T, d: _count(_slopes(f, torch.zeros(1, T, d)).abs().amax((1, 3)) > 1e-9),),
         ),
         "One feature changed": Wrong(
             lambda f, T, d: _count(_raised(f, draw(0, 1, T, d), torch.eye(d)[0])),
-            "you change one feature of each token, so you miss what is read from the others.",
+            "you change one feature of each token, so you miss what is read from the other features.",
             "Replace all features of the token with other random numbers.",
         ),
         "One feature looked at": Wrong(
             lambda f, T, d: _count(_slopes(f, draw(0, 1, T, d))[:, 0].abs().amax(-1) > 0),
-            "you look at one feature of each output, so you miss what the others read.",
+            "you look at one feature of each output, so you miss what the other features read.",
             "An output token reads what any of its features reads, so take amax or any over the features.",
         ),
         "Slopes that cancel": Wrong(
             lambda f, T, d: _count(_slopes(f, draw(0, 1, T, d)).sum((1, 3)).abs() > 1e-6),
-            "you sum slopes over features before abs. Where one rises and another falls, they can sum to 0.",
+            "you sum slopes over features before abs. Positive and negative slopes can cancel to 0.",
             "First take abs(), then sum, amax or any over the features of input and output.",
         ),
         "Outputs that leak": Wrong(
             lambda f, T, d: int(_moved(f, T, d).triu(1).any(1).sum()),
-            "you count each output token that reads a later one, but only once.",
+            "you count each output token only once, however many later tokens it reads.",
             "The task asks for pairs, so an output that reads two later tokens counts twice.",
         ),
         "Inputs that leak": Wrong(
             lambda f, T, d: int(_moved(f, T, d).triu(1).any(0).sum()),
-            "you count each input token that an earlier output reads, but only once.",
+            "you count each input token only once, however many earlier outputs read it.",
             "The task asks for pairs, so a token that two earlier outputs read counts twice.",
         ),
         "The next token only": Wrong(
             lambda f, T, d: int(_moved(f, T, d).diagonal(1).sum()),
-            "you look only at pairs of a token and the next one.",
+            "you look only at pairs of a token and its successor.",
             "Every later token counts: s = t + 1, t + 2, …",
         ),
         "The first output only": Wrong(
             lambda f, T, d: int(_moved(f, T, d)[0, 1:].sum()),
             "you look only at output token 0.",
-            "Every output may read a later token, so look at each row of the table.",
+            "Any output may read a later token, so look at each row of the table.",
         ),
         "A share, not a number": Wrong(
             lambda f, T, d: _count(_moved(f, T, d)) / (T * (T - 1) / 2),

@@ -21,7 +21,7 @@ layer_bill = Exercise(
         "Full matrices for each head": Wrong(
             (12 * 3 * 768**2, 12 * 3 * 768, 768**2, 768),
             "you gave each head matrices from 768 to 768 features.",
-            "A head's matrices go from 768 to 64 features, and twelve of them make one of 768 x 768.",
+            "A head's matrices go from 768 to 64 features, and twelve of them together make one 768 x 768 matrix.",
             also=((36 * 768**2, 36 * 768, 12 * 768**2, 12 * 768),),
         ),
         "q, k and v in one": Wrong(
@@ -32,7 +32,7 @@ layer_bill = Exercise(
         "No biases": Wrong(
             (3 * 768**2, 0, 768**2, 0),
             "you left out the biases.",
-            "They start at 0, but training moves them. There is one number for each output feature.",
+            "They start at 0, but training moves them. There is one bias for each output feature.",
         ),
         "Rows and columns added": Wrong(
             (3 * 768 + 768, 3 * 768, 768 + 768, 768),
@@ -46,7 +46,7 @@ layer_bill = Exercise(
         ),
     },
     see="More parameters?",
-    explanation="Together they hold 2,362,368 numbers, with 1 head as with 12.",
+    explanation="Together they hold 2,362,368 numbers, whether there is 1 head or 12.",
 )
 
 breaks_tie = Choice(
@@ -60,7 +60,7 @@ breaks_tie = Choice(
         "B": "each head loses different weights at random, so the gradients differ.",
         "C": "this changes only how far both heads move, and both move alike.",
         "D": "each head's gradient passes through its own columns of W_o, so W_q, W_k and W_v get different gradients.",
-        "E": "one number that differs changes one map a little, and with it the gradients; training widens the gap.",
+        "E": "one different number changes one map a little, and the gradients with it; training widens the gap.",
         "F": "both heads see the same batch, however large it is.",
     },
     hints=(
@@ -106,9 +106,9 @@ def _own_cases():
 
 own_matrices = Exercise(
     task=(
-        "Write own_matrices(in_proj_weight, num_heads): cut the (3 * d_model, d_model) of nn.MultiheadAttention into "
-        "the matrices of every head, as in the illustrated transformer. Return (3, num_heads, head_dim, d_model): q, "
-        "k, v first, then the head."
+        "Write own_matrices(in_proj_weight, num_heads): cut the (3 * d_model, d_model) weight of "
+        "nn.MultiheadAttention into each head's matrices, as in the illustrated transformer. Return (3, num_heads, "
+        "head_dim, d_model): q, k, v first, then the head."
     ),
     answer=own_matrices_solution,
     plain=(_own_matrices_by_steps, _own_matrices_by_loop),
@@ -116,7 +116,7 @@ own_matrices = Exercise(
     axes=("q/k/v", "head", "row", "feature"),
     hints=(
         "The rows come in three blocks: all of q, then all of k, then all of v. Each block is cut into heads.",
-        "No number has to move. You only cut the first axis, into three.",
+        "No number has to move: you only split the first axis into three.",
         "Use in_proj_weight.unflatten(0, (3, num_heads, head_dim)), or reshape to the shape that the task asks for.",
     ),
     wrong={
@@ -176,9 +176,9 @@ def _masked_cases():
 
 masked_heads = Exercise(
     task=(
-        "Build heads without a split. Write masked_heads(q, k, v, num_heads) for q, k and v of (B, T, d_model), with "
-        "no reshape. For each head, set the features of the other heads to zero, attend, and add up. The result is the "
-        "same as that of split, attend, merge."
+        "Build heads without a split. Write masked_heads(q, k, v, num_heads) for q, k and v of shape (B, T, d_model), "
+        "without a reshape. For each head, set the features of the other heads to zero, attend, and add up the "
+        "outputs. The result equals that of split, attend, merge."
     ),
     answer=masked_heads_solution,
     plain=(_masked_heads_by_loop,),
@@ -187,7 +187,7 @@ masked_heads = Exercise(
     hints=(
         "With the features of the other heads at 0, q gives this head's scores, because a 0 adds nothing.",
         "If the values are zero there, too, then so is the output, and such outputs can be added.",
-        "Divide by the root of head_dim = d_model // num_heads, which is how many features are not zero.",
+        "Divide by the root of head_dim = d_model // num_heads, the number of features that are not zero.",
     ),
     wrong={
         "Divided by sqrt(d_model)": Wrong(
@@ -218,17 +218,18 @@ masked_heads = Exercise(
         "The last head only": Wrong(
             Change("result + weights @ (v * own)", "weights @ (v * own)"),
             "only the last head is in the result.",
-            "In the loop, add to what is there, total = total + ..., and begin with zero before the loop.",
+            "Set the total to zero before the loop, and add to it in the loop: total = total + ...",
         ),
         "Minus infinity for features": Wrong(
             Change("(q * own)", "q.masked_fill(own == 0, -torch.inf)"),
             "you set the features of the other heads to minus infinity, so the scores are not numbers (nan).",
-            "Minus infinity belongs in the scores, for a key that gets no weight. A feature that must not count is 0.",
+            "Minus infinity belongs in the scores, for a key that gets no weight. A feature that must not count "
+            "should be 0.",
         ),
         "Tokens at zero": Wrong(
             Change("torch.zeros(d_model)", "torch.zeros(T, 1)"),
             "you set tokens to zero, not features.",
-            "Every head sees all tokens. Its features are part of the last axis.",
+            "Every head sees all tokens, but only its own part of the last axis.",
         ),
     },
     see="The same weights, more heads",

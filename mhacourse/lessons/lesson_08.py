@@ -12,7 +12,7 @@ from mhalib.attention import merge_heads, split_heads
 heads_do_not_matter = Choice(
     task=(
         "One head and eight heads get the same random weights (with biases) and the same input of 10 tokens. In which "
-        "of the five cases must their outputs agree? Give the letters of all of them."
+        "of the five cases must their outputs agree? Give the letters of all that do."
     ),
     answer="BDE",
     options={
@@ -50,8 +50,8 @@ rank_of_scores = Exercise(
         ),
         "The number of tokens": Wrong(
             (200, 10),
-            "200 is the size of the scores.",
-            "They are a product of (200, head_dim) and (head_dim, 200), so their rank cannot exceed head_dim.",
+            "200 is the size of the score matrix.",
+            "It is a product of (200, head_dim) and (head_dim, 200), so its rank cannot exceed head_dim.",
         ),
         "The bottleneck alone": Wrong(
             (16, 16),
@@ -93,8 +93,8 @@ def _maps():
 
 one_map = Exercise(
     task=(
-        "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), make the map of a single head with the "
-        "same W_q and W_k, (B, T, T). No weight is 0."
+        "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), compute the map of a single head with "
+        "the same W_q and W_k, (B, T, T). No weight is 0."
     ),
     answer=one_map_solution,
     plain=(_one_map_by_sums, _one_map_by_products),
@@ -112,7 +112,7 @@ one_map = Exercise(
         "The mean of the maps": Wrong(
             lambda maps: maps.mean(1),
             "that is the average of the heads.",
-            "A single head is not an average. Its scores add up, so its map is a product.",
+            "A single head does not average. It adds up the heads' scores, so its map is a product.",
         ),
         "No root": Wrong(
             Change("scores / num_heads**0.5", "scores"),
@@ -131,13 +131,13 @@ one_map = Exercise(
         ),
         "The formula of the scores": Wrong(
             lambda maps: maps.sum(1) / maps.shape[1] ** 0.5,
-            "you added the maps and divided by the root of their number.",
+            "you added the maps and divided by the root of the number of heads.",
             "That is the formula for the scores. Take the logarithm of the maps first, and the softmax at the end.",
         ),
         "A product in a softmax": Wrong(
             Change("scores.softmax(-1)", "scores.exp().softmax(-1)"),
             "you put the product of the weights into a softmax.",
-            "The softmax raises e to that power once more. Divide each row by its sum, or take the logarithm first.",
+            "The softmax takes the exponential once more. Divide each row by its sum, or take the logarithm first.",
         ),
         "Maps as matrices": Wrong(
             lambda maps: functools.reduce(torch.matmul, maps.unbind(1)),
@@ -198,13 +198,13 @@ key_gradient = Exercise(
     hints=(
         "S[i, j] = q[i] · k[j] / √head_dim. What does k[j] get from it, summed over the queries i?",
         "k[j] gets the sum over i of dS[i, j] q[i] / √head_dim, and that sum is dS.mT @ q, head by head.",
-        "From there, do as with W_q: merge the heads, put x.mT in front, and sum over the batch.",
+        "From there, proceed as for W_q: merge the heads, put x.mT in front, and sum over the batch.",
     ),
     wrong={
-        "The gradient of the queries' turn": Wrong(
+        "dS not transposed": Wrong(
             Change("dS.transpose(2, 3)", "dS"),
             "you multiplied dS and q without transposing dS.",
-            "A key collects from all queries that look at it, so sum over the rows of dS: dS.mT @ q.",
+            "A key collects gradient from all queries that look at it, so sum over the rows of dS: dS.mT @ q.",
         ),
         "The mean of the samples": Wrong(
             Change("of_samples.sum(0)", "of_samples.mean(0)"),
@@ -219,7 +219,7 @@ key_gradient = Exercise(
         "The gradient of k": Wrong(
             Change("return of_samples.sum(0)", "return dK"),
             "that is the gradient of k, token by token.",
-            "Since k = x @ W_k, go one step further back: x.mT in front, and the sum over the batch.",
+            "Since k = x @ W_k, go one step further back: put x.mT in front, and sum over the batch.",
         ),
         "The heads' gradients added": Wrong(
             _heads_added,

@@ -14,8 +14,8 @@ wide_bill = Exercise(
     answer=(36_864, 221_184),
     sizes={"d_model": 96, "num_heads": 6, "head_dim": 16},
     hints=(
-        "Which four matrices are there? From how many features does each lead, and to how many?",
-        "Three lead from d_model to num_heads · head_dim features, and one leads back. What is head_dim in each layer?",
+        "Which four matrices are there? How many features go into each, and how many come out?",
+        "Three map d_model features to num_heads · head_dim, and one maps back. What is head_dim in each layer?",
         "Count 4 · d_model · num_heads · head_dim. With narrow heads, num_heads · head_dim is d_model.",
     ),
     wrong={
@@ -26,13 +26,13 @@ wide_bill = Exercise(
         ),
         "The same": Wrong(
             (36_864, 36_864),
-            "you counted wide heads as narrow ones.",
-            "A wide head has d_model features, so W_q leads from d_model to num_heads · d_model.",
+            "you counted the wide heads as if they were narrow.",
+            "A wide head has d_model features, so W_q maps d_model features to num_heads · d_model.",
         ),
         "W_o stays": Wrong(
             (36_864, 175_104),
             "you counted W_o as (d_model, d_model) in the wide layer.",
-            "It takes the features of all heads: (num_heads · d_model, d_model).",
+            "It receives the features of all heads: (num_heads · d_model, d_model).",
         ),
         "With biases": Wrong(
             (37_248, 223_008),
@@ -47,7 +47,7 @@ wide_bill = Exercise(
 fair_comparison = Choice(
     task=(
         "You compare eight narrow heads with eight wide ones. Which of the five reports leave open which of the two "
-        "makes better use of the same weights and FLOPs? Give the letters of all of them."
+        "makes better use of the same weights and FLOPs? Give the letters of all that do."
     ),
     answer="ABD",
     options={
@@ -58,7 +58,7 @@ fair_comparison = Choice(
         "E": "giving all arms the same batches takes chance out of the comparison and adds none.",
     },
     hints=(
-        "Ask of each report: could the arms differ even if both are equally good for their price?",
+        "Ask of each report: could the arms differ even if both are equally good at their price?",
         "What does each arm cost, how many runs does it have, and for which arm were the settings chosen?",
         "More weights, one seed, a borrowed learning rate: each can make a difference on its own.",
     ),
@@ -111,8 +111,8 @@ def _fold_cases():
 fold_keys = Exercise(
     task=(
         "Write fold_keys(W_q, W_k, num_heads), where both weights are (d_model, num_heads · head_dim), as in q = x @ "
-        "W_q. For each head, make the one matrix M for which x @ M @ x.T gives its scores before the scale. head_dim "
-        "may be less than d_model or more. Return (num_heads, d_model, d_model)."
+        "W_q. For each head, compute the one matrix M for which x @ M @ x.T gives that head's scores before scaling. "
+        "head_dim may be smaller or larger than d_model. Return (num_heads, d_model, d_model)."
     ),
     answer=fold_keys_solution,
     plain=(_fold_keys_by_steps, _fold_keys_by_loop, _fold_keys_by_chunks),
@@ -126,7 +126,7 @@ fold_keys = Exercise(
     wrong={
         "Turned": Wrong(
             Change("return q @ k", "return (q @ k).mT"),
-            "you exchanged the query's weight and the key's, so every matrix is transposed.",
+            "you swapped the query's weight and the key's, so every matrix is transposed.",
             "x @ M @ x.T has the query in front, so M is W_q @ W_k.T.",
         ),
         "All heads added": Wrong(
@@ -143,13 +143,13 @@ fold_keys = Exercise(
         ),
         "One matrix for all heads": Wrong(
             Change("return q @ k", "return (q @ k).sum(0)"),
-            "this is the sum, over all heads, of what the task asks for.",
+            "this is the sum over all heads of what the task asks for.",
             "Each head has its own matrix: cut the columns into heads, multiply head by head, and do not add up.",
         ),
         "Scaled already": Wrong(
             lambda W_q, W_k, num_heads: fold_keys_solution(W_q, W_k, num_heads) / (W_q.shape[1] // num_heads) ** 0.5,
             "you divided the scores by the root of head_dim.",
-            "The task asks for the scores before the scale.",
+            "The task asks for the scores before scaling.",
         ),
     },
     see="Two matrices that never appear apart",

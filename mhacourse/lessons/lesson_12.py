@@ -1,4 +1,4 @@
-"""The exercises of lesson 12: the size of a cache, a window with sinks, heads out of latents, a step with a cache."""
+"""The exercises of lesson 12: the size of a cache, a window with sinks, heads from latents, a step with a cache."""
 
 import torch
 import torch.nn.functional as F
@@ -58,14 +58,14 @@ cache_size = Exercise(
                 Wrong(
                     (201_326_592, 12_582_912),
                     "for the second size you count a single KV head.",
-                    "4 KV heads means 4 of them, each shared by 4 of the 16 heads.",
+                    "There are 4 KV heads, each shared by 4 of the 16 query heads.",
                 ),
             ),
         ),
         "Queries as well": Wrong(
             (301_989_888, 150_994_944),
             "you count the queries as well.",
-            "Nobody needs an old query again, so only keys and values are kept.",
+            "No step needs an old query again, so only keys and values are kept.",
             also=((301_989_888, 75_497_472),),
         ),
         "Another unit": Wrong(
@@ -117,9 +117,9 @@ def _window_by_loop(T, window, sinks):
 
 window_with_sinks = Exercise(
     task=(
-        "Write window_with_sinks(T, window, sinks): a boolean mask (T, T), True where a query may look. Each query "
-        "sees the last `window` tokens, including itself, and the first `sinks` tokens of the text, but never a later "
-        "token."
+        "Write window_with_sinks(T, window, sinks). Return a boolean mask (T, T), True where a query may look. Each "
+        "query sees the last `window` tokens, including itself, and the first `sinks` tokens of the text, but never a "
+        "later token."
     ),
     answer=window_with_sinks_solution,
     plain=(_window_by_steps, _window_by_loop),
@@ -163,7 +163,7 @@ window_with_sinks = Exercise(
         "A window to both sides": Wrong(
             Change("behind >= 0", "behind > -window"),
             "a query sees as far ahead as it sees back.",
-            "A model that writes must not see anything later: behind >= 0.",
+            "A model that generates text must not see later tokens: behind >= 0.",
             also=(Change("causal & (near | first)", "(behind.abs() < window) | first"),),
         ),
         "One sink too many": Wrong(
@@ -174,11 +174,12 @@ window_with_sinks = Exercise(
         "The sinks taken off the window": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window - sinks, sinks),
             "you make the window shorter by the number of sinks.",
-            "A cache of a fixed size would do that. Here the window has `window` tokens, and the sinks come on top.",
+            "A cache of a fixed size would do that. Here the window has `window` tokens, and the sinks come in "
+            "addition.",
         ),
         "Turned around": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window, sinks).T,
-            "you exchange rows and columns, so queries look at what comes later.",
+            "you exchange rows and columns, so queries look at later tokens.",
             "Rows are queries, so the query is torch.arange(T)[:, None].",
             also=(Change("places[:, None] - places", "places - places[:, None]"),),
         ),
@@ -252,8 +253,8 @@ latent_heads = Exercise(
     cases=_latent_cases,
     axes=("sample", "head", "query", "feature"),
     hints=(
-        "q · (U_k c) equals (q U_k) · c. Which of the two products in brackets can you compute before anything is "
-        "looked up?",
+        "q · (U_k c) equals (q U_k) · c. Which of the two bracketed products can you compute before you touch the "
+        "cache?",
         "Each head has its own rows of U_k: U_k.unflatten(0, (num_heads, head_dim)). q @ these rows is (B, h, T, "
         "rank).",
         "Divide by the root of head_dim as before. Mix the latents, then apply each head's U_v to the mixture.",
@@ -292,8 +293,8 @@ latent_heads = Exercise(
         ),
         "A reshape of the transpose": Wrong(
             Change("U_k.reshape(num_heads, head_dim, rank)", "U_k.T.reshape(num_heads, rank, head_dim).mT"),
-            "you cut up U_k.T with a reshape, which takes the numbers in order and exchanges no axes.",
-            "First cut the rows into heads, U_k.unflatten(0, (num_heads, head_dim)), and exchange axes after that.",
+            "you cut up U_k.T with a reshape, which keeps the numbers in order and swaps no axes.",
+            "First cut the rows into heads, U_k.unflatten(0, (num_heads, head_dim)), then swap axes.",
             also=(Change("U_v.reshape(num_heads, head_dim, rank)", "U_v.T.reshape(num_heads, rank, head_dim).mT"),),
         ),
         "The first head for all": Wrong(
@@ -381,17 +382,19 @@ def _step_cases():
 cached_step = Exercise(
     task=(
         "Write cached_step(q, k, v, past_k, past_v). q is (B, num_heads, n, head_dim) for n new tokens, and k and v "
-        "are their keys and values, (B, num_kv_heads, n, head_dim). past_k and past_v are those of all earlier tokens "
-        "(there may be none). Attend causally, and return (B, num_heads, n, head_dim)."
+        "are their keys and values, (B, num_kv_heads, n, head_dim). past_k and past_v hold the keys and values of all "
+        "earlier tokens (there may be none). Attend causally, and return (B, num_heads, n, head_dim)."
     ),
     answer=cached_step_solution,
     plain=(_cached_step_by_steps, _cached_step_by_torch),
     cases=_step_cases,
     axes=("sample", "head", "query", "feature"),
     hints=(
-        "There are three steps: join old and new along the tokens, let heads share, and attend with the right mask.",
-        "Tokens are axis 2, and the old ones come first. Neighbouring heads share: repeat_interleave, or "
-        "enable_gqa=True.",
+        (
+            "There are three steps: join old and new along the token axis, share each KV head, and attend with the "
+            "right mask."
+        ),
+        "Tokens are on axis 2, old before new. Neighbouring heads share: use repeat_interleave or enable_gqa=True.",
         "The queries are at the last positions: use causal_mask(n, past + n), or causal_lower_right.",
     ),
     wrong={
@@ -415,7 +418,7 @@ cached_step = Exercise(
         "One key too many": Wrong(
             Change(".tril(past)", ".tril(past + 1)"),
             "each query also sees the key after its own.",
-            "The last key that query i may see is at place past + i: tril(past), as in causal_mask(n, past + n).",
+            "The last key that query i may see is at index past + i: tril(past), as in causal_mask(n, past + n).",
         ),
         "The past is forgotten": Wrong(
             lambda q, k, v, *past: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
@@ -434,13 +437,13 @@ cached_step = Exercise(
             "only the last new token gets a result.",
             "Generation needs no more than that, but the task asks for all n.",
         ),
-        "Masked behind the softmax": Wrong(
+        "Masked after the softmax": Wrong(
             Change(
                 "scores.masked_fill(~mask, -torch.inf)\n    weights = scores.softmax(-1)",
                 "scores.softmax(-1)\n    weights = scores * mask",
             ),
-            "hidden keys take their share in the softmax, so rows no longer sum to 1.",
-            "Put -inf into the scores before the softmax.",
+            "hidden keys still take a share of the softmax, so rows no longer sum to 1.",
+            "Set hidden scores to -inf before the softmax.",
         ),
         "New before old": Wrong(
             Change("group = ", "k, v = k.roll(n, 2), v.roll(n, 2)\n    group = "),

@@ -1,4 +1,4 @@
-"""The exercises of lesson 13: what a layout of pairs changes, packed positions, rows sorted back, rotary positions."""
+"""The exercises of lesson 13: what a layout of pairs changes, packed positions, reordered rows, rotary positions."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from mhacourse.remarks import Grows
 layout_parts = Choice(
     task=(
         "A fused layer makes q, then k, then v. It was trained with the interleaved layout and will run with "
-        "rotate-half. What has to be sorted inside each head? Give all that is right, as letters."
+        "rotate-half. What must be reordered inside each head? Give the letters of all that apply."
     ),
     answer="ABE",
     options={
@@ -18,7 +18,7 @@ layout_parts = Choice(
         "B": "each of these rows makes one feature of k, which is rotated just as q is.",
         "C": "these rows make values, and values are not rotated.",
         "D": "they read the features of the values, which keep their order.",
-        "E": "a bias is added to the features that the rows make, so its numbers move with the rows; those of v stay.",
+        "E": "a bias is added to the features that the rows make, so its numbers move with the rows; v's numbers stay.",
         "F": "columns read the features of the token, and these are not paired.",
     },
     hints=(
@@ -81,9 +81,9 @@ def _packed_cases():
 
 packed_positions = Exercise(
     task=(
-        "Write packed_positions(text). text is (B, T), integers that say for each token which text of its row it "
-        "belongs to. The numbers can be anything, but the tokens of a text are side by side. Return positions that "
-        "start anew with each text, (B, T), integers as well: [[0, 0, 0, 1, 1]] gives [[0, 1, 2, 0, 1]]."
+        "Write packed_positions(text). text, (B, T), holds integers that say which text of its row each token belongs "
+        "to. The integers can be anything, but the tokens of a text are side by side. Return integer positions, (B, "
+        "T), that start again with each text: [[0, 0, 0, 1, 1]] gives [[0, 1, 2, 0, 1]]."
     ),
     answer=packed_positions_solution,
     plain=(_packed_by_loop, _packed_by_starts),
@@ -93,10 +93,10 @@ packed_positions = Exercise(
         "The position of a token is the number of tokens of its own text that come before it.",
         "text[:, :, None] == text[:, None, :] is True where two tokens belong to the same text. Which of those come "
         "before?",
-        "Those below the diagonal: tril(-1). Then count them: sum(-1).",
+        "Keep those below the diagonal, tril(-1), and count them, sum(-1).",
     ),
     wrong={
-        "From 1 on": Wrong(
+        "Counted from 1": Wrong(
             lambda text: packed_positions_solution(text) + 1,
             "the first token of a text gets position 1.",
             "A token counts only those before it, not itself: tril(-1).",
@@ -109,7 +109,7 @@ packed_positions = Exercise(
         ),
         "Counted over the end of a row": Wrong(
             lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
-            "where a row above has the same number, a text goes on counting from there.",
+            "if the row above uses the same number, a text goes on counting from there.",
             "Each row is packed on its own: compare and count along the last axis, row by row.",
             also=(lambda text: packed_positions_solution(text.reshape(1, -1)).view(text.shape),),
         ),
@@ -126,20 +126,20 @@ packed_positions = Exercise(
                 lambda text: packed_positions_solution(text.cummax(1).values),
             ),
         ),
-        "Not set back": Wrong(
+        "Never reset": Wrong(
             lambda text: F.pad((text[:, 1:] == text[:, :-1]).cumsum(1), (1, 0)),
-            "you count tokens equal to the one before along the whole row, and never reset the count.",
-            "A running sum never falls: subtract the value that it had where the text began.",
+            "along the whole row, you count tokens equal to the previous token, and never reset the count.",
+            "A running sum never falls: subtract its value where the text began.",
             also=(lambda text: (same := F.pad(text[:, 1:] == text[:, :-1], (1, 0))).cumsum(1) * same,),
         ),
         "A text begins one token early": Wrong(
             lambda text: _packed_from(F.pad(text[:, 1:] != text[:, :-1], (0, 1))),
             "positions start anew at the last token of the previous text.",
-            "A token begins a text if it differs from the token before it, not from the one after it.",
+            "A token begins a text if it differs from the token before it, not from the token after it.",
         ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
-            "you assume that all texts have one length: that of the first, or a fixed share of the row.",
+            "you assume that all texts are equally long: as long as the first, or a fixed share of the row.",
             "In every row, each text has a length of its own.",
             also=(
                 lambda text: torch.arange(text.shape[1]) % (text == text[:, :1]).sum(1, keepdim=True),
@@ -193,8 +193,8 @@ def _rows_cases():
 
 rows_to_neighbours = Exercise(
     task=(
-        "Write rows_to_neighbours(weight, num_heads). weight is that of W_q in the rotate-half layout, (num_heads * "
-        "head_dim, d_model). Return it in the interleaved layout, with the same shape."
+        "Write rows_to_neighbours(weight, num_heads). weight is the weight of W_q in the rotate-half layout, "
+        "(num_heads * head_dim, d_model). Return it in the interleaved layout, with the same shape."
     ),
     answer=rows_to_neighbours_solution,
     plain=(_rows_by_stack, _rows_by_order),
@@ -202,7 +202,7 @@ rows_to_neighbours = Exercise(
     axes=("row", "feature"),
     hints=(
         "First cut the rows into heads. In a head of 6, rotate-half has the pairs (0, 3), (1, 4), (2, 5). Which pairs "
-        "does interleaved have?",
+        "does the interleaved layout have?",
         "You want rows 0, 3, 1, 4, 2, 5 of each head: a table of 2 by head_dim / 2, read column by column.",
         "Use weight.unflatten(0, (num_heads, 2, -1)), exchange axes 1 and 2, then flatten(0, 2).",
     ),
@@ -210,7 +210,7 @@ rows_to_neighbours = Exercise(
         "The other way round": Wrong(
             lambda w, h: w.unflatten(0, (h, -1, 2)).transpose(1, 2).flatten(0, 2),
             "this goes from interleaved to rotate-half.",
-            "In rotate-half, the first features of all pairs come first, so the axis of 2 comes first as well.",
+            "In rotate-half, the first features of all pairs come first, so the axis of size 2 comes first as well.",
         ),
         "Over the whole width": Wrong(
             lambda w, h: w.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1),
@@ -220,7 +220,7 @@ rows_to_neighbours = Exercise(
         "The other way, over the whole width": Wrong(
             lambda w, h: w.unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1),
             "you sort the rows from interleaved to rotate-half, and over the whole width.",
-            "Cut into heads first, and put the axis of 2 before head_dim / 2.",
+            "Cut into heads first, and put the axis of size 2 before head_dim / 2.",
         ),
         "The columns": Wrong(
             lambda w, h: w.T.unflatten(0, (h, 2, -1)).transpose(1, 2).flatten(0, 2).T,
@@ -230,7 +230,7 @@ rows_to_neighbours = Exercise(
         "As it was": Wrong(
             lambda w, h: w,
             "the rows come back in their old order.",
-            "Cutting and joining alone move nothing: exchange two axes in between.",
+            "Cutting and joining alone move nothing: swap two axes in between.",
         ),
         "Halves exchanged": Wrong(
             lambda w, h: w.unflatten(0, (h, 2, -1)).flip(1).flatten(0, 2),
@@ -289,7 +289,7 @@ def _turned_by_rotate_half(x, positions):
 
 
 def _by_feature(exponents, neighbours=False):
-    """Return the answer with an exponent for each feature, and its partner half a head away or next to it."""
+    """Return a solution with an exponent for each feature, whose partner is half a head away or next to it."""
 
     def answer(x, positions):
         angle = positions[:, None, :, None] * 10000.0 ** -exponents(x.shape[-1])
@@ -313,8 +313,8 @@ def _turned_cases():
 turned_pairs = Exercise(
     task=(
         "Write turned_pairs(x, positions). x is (B, num_heads, T, head_dim), and positions is (B, T), integers. "
-        "Rotate each pair of features, in the rotate-half layout: pair i turns by 10000 ** (-2 * i / head_dim) for "
-        "each position. The result has the shape of x."
+        "Rotate each pair of features, in the rotate-half layout: pair i turns by 10000 ** (-2 * i / head_dim) per "
+        "position. The result has the shape of x."
     ),
     answer=turned_pairs_solution,
     plain=(_turned_by_steps, _turned_by_rotate_half),
@@ -336,7 +336,7 @@ turned_pairs = Exercise(
         ),
         "Taken in one layout, put back in the other": Wrong(
             Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
-            "you take out the pairs as halves or as neighbours, and put them back the other way.",
+            "you take the pairs out in one layout, as halves or neighbours, and put them back in the other.",
             "Here both steps use halves: chunk(2, dim=-1), and cat at the end.",
             also=(
                 Change(
@@ -369,7 +369,7 @@ turned_pairs = Exercise(
         "Backwards": Wrong(
             Change("positions[:, :, None]", "-positions[:, :, None]"),
             "the pairs turn the other way.",
-            "If both q and k turned backwards, scores would stay the same, but weights that others trained would no "
+            "If q and k both turned backwards, scores would stay the same, but weights trained elsewhere would no "
             "longer fit.",
         ),
         "Other speeds": Wrong(
@@ -385,7 +385,7 @@ turned_pairs = Exercise(
                 ),
                 Wrong(
                     Change("torch.arange(half) / half", "-torch.arange(half) / half"),
-                    "the exponent has no minus, so the later pairs turn faster.",
+                    "the exponent has no minus sign, so the later pairs turn faster.",
                     "It should be -2 i / head_dim, so that the first pair is the fastest.",
                 ),
                 Wrong(
@@ -395,7 +395,7 @@ turned_pairs = Exercise(
                 ),
                 Wrong(
                     Change("torch.arange(half) / half", "torch.arange(half) / max(half - 1, 1)"),
-                    "your exponents run from 0 to -1, both included, as in some sinusoids.",
+                    "your exponents run from 0 to -1, both included, as in some sinusoidal encodings.",
                     "The last pair stops short of -1: divide by head_dim / 2, not by one less.",
                 ),
             ),
@@ -405,15 +405,15 @@ turned_pairs = Exercise(
             "all pairs turn by one radian for each position.",
             "Pair i turns at 10000 ** (-2 * i / head_dim): the first pair fast, the last one slowly.",
         ),
-        "Positions from 0 on": Wrong(
+        "Positions from 0": Wrong(
             Change("positions[:, :, None]", "torch.arange(T).expand(B, T)[:, :, None]"),
             "you assume that the positions are 0 to T - 1.",
             "They are given, and each sample has its own.",
         ),
-        "Positions from 1 on": Wrong(
+        "Positions from 1": Wrong(
             Change("positions[:, :, None]", "(positions + 1)[:, :, None]"),
             "you count the positions from 1.",
-            "Take them as they are given: position 0 is not rotated at all.",
+            "Use them as given: position 0 is not rotated at all.",
             also=(Change("positions[:, :, None]", "torch.arange(1, T + 1).expand(B, T)[:, :, None]"),),
         ),
         "Counted from the first": Wrong(
@@ -426,7 +426,7 @@ turned_pairs = Exercise(
         "The first sample's positions": Wrong(
             Change("positions[:, :, None]", "positions[:1, :, None]"),
             "all samples get the positions of the first sample.",
-            "Each sample has its own positions, (B, T). Give them an axis of 1 for the heads.",
+            "Each sample has its own positions, (B, T). Give them a head axis of size 1.",
         ),
         "Added, not turned": Wrong(
             Change("torch.cat([first, second], dim=-1)", "x + torch.cat([sin, cos], dim=-1)"),

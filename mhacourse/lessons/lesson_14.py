@@ -7,22 +7,22 @@ from mhacourse.exercise import Change, Choice, Exercise, Wrong
 from mhacourse.inputs import draw
 
 bug_or_not = Choice(
-    task="Which of the six observations point to a bug? Give all of them, as letters.",
+    task="Which of the six observations point to a bug? Give the letters of all that do.",
     answer="DE",
     options={
         "A": "this is a sink, where heads with nothing to say leave their weight. It does no harm.",
         "B": "a bag of tokens needs no lookup, so a flat map is the answer.",
         "C": "the difference gets smaller in a finer precision, so it is rounding.",
         "D": (
-            "a query must not depend on which others are asked. The softmax runs over the wrong axis, or the queries "
-            "are mixed."
+            "a query must not depend on which other queries are asked. The softmax runs over the wrong axis, or the "
+            "queries are mixed."
         ),
         "E": "these heads started from equal weights and could never part. Similar maps would be another matter.",
         "F": "the mean of equal values is that same value. This is what rows that sum to 1 are for.",
     },
     hints=(
         "Two of them break a rule; the others are things that a healthy layer does.",
-        "What must not matter to a query? And what may two heads never have in common?",
+        "What must not matter to a query? And what must two heads never have in common?",
     ),
     see="Four tests",
 )
@@ -80,7 +80,8 @@ quiet_softmax = Exercise(
     hints=(
         "The 1 is e to the power of 0, so think of it as one more key, whose score is 0.",
         "Put a column of zeros before the scores, torch.cat([torch.zeros_like(scores[..., :1]), scores], -1), and "
-        "take the ordinary softmax. Or first subtract the largest of 0 and the row's scores, for the 1 as well.",
+        "take the ordinary softmax. Or first subtract the largest of 0 and the row's scores, from the score of the 1 "
+        "as well.",
         "With a column: drop its weight afterwards, [..., 1:]. By hand: the 1 becomes e^-largest.",
     ),
     wrong={
@@ -91,8 +92,8 @@ quiet_softmax = Exercise(
         ),
         "The column is left in": Wrong(
             lambda s: F.pad(s, (0, 1)).softmax(-1),
-            "the score of 0 that you put in still has a weight in the result.",
-            "It counts in the sum, and is no key: leave its column out again.",
+            "the score of 0 that you added still has a weight in the result.",
+            "It counts in the sum but is not a key: drop its column again.",
             also=(lambda s: F.pad(s, (1, 0)).softmax(-1),),
         ),
         "Overflow": Wrong(
@@ -118,7 +119,7 @@ quiet_softmax = Exercise(
         "A 1 for each key": Wrong(
             lambda s: s.exp() / (1 + s.exp()).sum(-1, keepdim=True),
             "you add 1 to each e^s before you sum, so it is added once for each key.",
-            "Add it only once, beside the sum: 1 + e.sum(-1, keepdim=True). And e^1000 does not fit into a float.",
+            "Add it only once, to the sum: 1 + e.sum(-1, keepdim=True). And e^1000 does not fit into a float.",
         ),
         "A 1 after the shift": Wrong(
             _one_after_the_shift,
@@ -181,7 +182,7 @@ normed_scores = Exercise(
     cases=_normed_cases,
     axes=("sample", "head", "query", "key"),
     hints=(
-        "The length of a vector is the root of the sum of its squares, over the last axis, head_dim.",
+        "The length of a vector is the root of its sum of squares over the last axis, head_dim.",
         "F.normalize(q, dim=-1) divides by it. Do the same for the keys.",
         "The products are cosines, from -1 to 1. Multiply by gain last, and leave out the root of head_dim.",
     ),
@@ -189,7 +190,7 @@ normed_scores = Exercise(
         "Only the queries": Wrong(
             Change("k = k / k_length", "k = k"),
             "the keys keep their lengths.",
-            "A long key still makes large scores for every query. Give both of them length 1.",
+            "A long key still makes large scores for every query. Give both queries and keys length 1.",
         ),
         "The root as well": Wrong(
             Change("gain * cosines", "gain * cosines / q.shape[-1] ** 0.5"),
@@ -203,8 +204,7 @@ normed_scores = Exercise(
         ),
         "Over the heads": Wrong(
             lambda q, k, gain: gain * F.normalize(q) @ F.normalize(k).mT,
-            "you divide each feature of a token by its length over the heads, axis 1, which is what F.normalize does "
-            "without dim.",
+            "you divide each feature of a token by its length over the heads, axis 1, as F.normalize does without dim.",
             "The vector of a query in one head runs along the last axis: F.normalize(q, dim=-1).",
             also=(_normed_over(1),),
         ),
@@ -221,13 +221,13 @@ normed_scores = Exercise(
                 ),
             ),
         ),
-        "Nothing is normed": Wrong(
+        "Nothing is normalised": Wrong(
             lambda q, k, gain: gain * q @ k.mT,
             "q and k keep their lengths.",
             "Divide each by its length before the product: F.normalize(q, dim=-1).",
             also=(lambda q, k, gain: gain * q @ k.mT / q.shape[-1] ** 0.5,),
         ),
-        "The scores were normed": Wrong(
+        "The scores were normalised": Wrong(
             lambda q, k, gain: gain * F.normalize(q @ k.mT, dim=-1),
             "you scale the rows of scores to length 1.",
             "Normalise q and k instead, before the product.",
@@ -272,7 +272,7 @@ mean_share = Exercise(
     task=(
         "Write mean_share(weights, mask). weights is (B, num_heads, Tq, Tk), and 0 where the mask, (B, Tq, Tk), is "
         "False. For each head and key, return the mean weight over all queries that may see that key, (num_heads, "
-        "Tk). Take the queries of all samples together, each counting once. A key that nobody may see gets 0."
+        "Tk). Pool the queries of all samples, so that each counts once. A key that no query may see gets 0."
     ),
     answer=mean_share_solution,
     plain=(_mean_share_by_steps,),
@@ -301,7 +301,7 @@ mean_share = Exercise(
             "you count the queries with a weight above 0.",
             "A query may see a key and give it nothing, which counts as 0 in the mean. The mask says who may see it.",
         ),
-        "As many as a causal mask lets look": Wrong(
+        "Counted as under a causal mask": Wrong(
             lambda w, m: w.sum((0, 2)) / (len(w) * (w.shape[2] - torch.arange(w.shape[3])).clamp(min=1)),
             "you count Tq - i queries for key i.",
             "That is right under a causal mask. Here you may get any mask, so count in the mask itself.",
@@ -313,14 +313,14 @@ mean_share = Exercise(
         ),
         "NaN for a hidden key": Wrong(
             Change("seen = seen.clamp(min=1)", "seen = seen + 0"),
-            "a key that nobody may see gets 0 / 0.",
-            "Clamp the count to at least 1: the sum is 0 already.",
+            "a key that no query may see gets 0 / 0.",
+            "Clamp the count to at least 1: the sum is already 0.",
         ),
         "A mean of the samples' means": Wrong(
             _per_sample,
             "you take a mean for each sample, and then average these means.",
-            "Where few queries may look, a single one then counts as much as many. Sum over samples and queries, then "
-            "divide once.",
+            "Where few queries may look, one query then counts as much as many elsewhere. Sum over samples and "
+            "queries, then divide once.",
             also=(lambda w, m: w.masked_fill(~m[:, None], torch.nan).nanmean(2).nanmean(0).nan_to_num(),),
         ),
         "Over the keys": Wrong(

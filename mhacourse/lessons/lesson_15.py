@@ -1,4 +1,4 @@
-"""The exercises of lesson 15: the value path, the steps of a walk, attention by least squares, keys that make up."""
+"""The exercises of lesson 15: the value path, the steps of a walk, attention by least squares, keys that compensate."""
 
 import torch
 import torch.nn.functional as F
@@ -63,15 +63,14 @@ value_path = Exercise(
     cases=lambda: [(_box(0, 2, 1), 2), (_box(1, 6, 3), 6), (_box(2, 8, 2, bias=False), 8), (_box(3, 5, 5), 5)],
     axes={"V": ("row", "column"), "constant": ("feature",)},
     hints=(
-        "Which token gives you the constant alone? And which ones give you one column of V each?",
+        "Which token gives you the constant alone? And which tokens give you one column of V each?",
         "f of a token of zeros is the constant. f of the token e_i, minus the constant, is column i of V.",
-        "torch.eye(d_model)[:, None] is d_model samples of one token each; in what comes out, the columns of V are "
-        "rows.",
+        "torch.eye(d_model)[:, None] is d_model samples of one token each; in the output, the columns of V are rows.",
     ),
     wrong={
         "Columns as rows": Wrong(
             Change("V = V.T", "V = V"),
-            "your V is transposed: what comes out for e_i is in row i.",
+            "your V is transposed: the output for e_i is in row i.",
             "V e_i is column i of V, so transpose yours: .T",
         ),
         "The constant is still in": Wrong(
@@ -85,18 +84,17 @@ value_path = Exercise(
         ),
         "The constant along the wrong axis": Wrong(
             Change("V = V.T", "V = alone.T - constant"),
-            "you transpose before you subtract the constant, so each column loses a single number of it.",
-            "Number i of the constant belongs to row i of V: subtract the constant from what comes out, then "
-            "transpose.",
+            "you transpose before you subtract the constant, so each column loses only a single number of it.",
+            "Number i of the constant belongs to row i of V: subtract the constant from the output, then transpose.",
         ),
         "Not a token of zeros": Wrong(
             Change("f(nothing)", "f(nothing + 1)"),
-            "your constant is what comes out for a token of ones, which includes the sum of each row of V.",
+            "your constant is the output for a token of ones, which includes the sum of each row of V.",
             "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
             also=(
                 Wrong(
                     Change("f(nothing)", "f(torch.randn_like(nothing))"),
-                    "your constant is what comes out for a token drawn at random, which includes V times that token.",
+                    "your constant is the output for a token drawn at random, which includes V times that token.",
                     "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
                 ),
             ),
@@ -156,9 +154,9 @@ def _sorted(steps, descending):
 
 
 def _walk(seed, steps, d_model, rounding=1e-5):
-    """Return a walk of plateaus of 2 to 4 points each that starts anywhere.
+    """Return a walk along plateaus of 2 to 4 points each, from a random start.
 
-    Rounding is on the points inside of a plateau: from its ends, or from its mean, a step is the same.
+    Only points inside a plateau carry rounding, so a step is the same between plateau ends or plateau means.
     """
     levels = torch.cat([draw(seed + 1, 1, d_model), draw(seed, steps, d_model)]).cumsum(0)
     moved = levels.repeat_interleave(torch.tensor([2 + (i + seed) % 3 for i in range(steps + 1)]), 0)
@@ -168,7 +166,7 @@ def _walk(seed, steps, d_model, rounding=1e-5):
 
 
 def _kept(size, least):
-    """Return the steps of those points for which `size` of the whole walk is larger than `least`."""
+    """Return the steps at which `size`, computed from the whole walk, exceeds `least`."""
     return lambda moved: moved.diff(dim=0)[size(moved) > least]
 
 
@@ -189,15 +187,15 @@ def _walk_cases():
 walk_steps = Exercise(
     task=(
         "Write walk_steps(moved). moved, (points, d_model), is what a second token adds along a walk on which every "
-        "softmax is a switch. So it stays where it is, up to rounding of about 1e-5, and moves in steps longer than "
-        "0.1. Return the steps in order, (steps, d_model), taking after minus before."
+        "softmax is a switch. So it stays where it is, up to rounding of about 1e-5, except for steps longer than "
+        "0.1. Return the steps in order, (steps, d_model), each as after minus before."
     ),
     answer=walk_steps_solution,
     plain=(_walk_steps_by_steps, _walk_steps_by_loop),
     cases=_walk_cases,
     axes=("step", "feature"),
     hints=(
-        "Each point except the first has one before it. On a plateau, what is the difference between the two?",
+        "Each point except the first has a point before it. On a plateau, what is the difference between the two?",
         "Take moved[1:] - moved[:-1], or moved.diff(dim=0). Nearly all of these rows are rounding.",
         "Keep the rows whose norm is above 1e-2.",
     ),
@@ -205,7 +203,7 @@ walk_steps = Exercise(
         "The plateaus": Wrong(
             lambda m: m[1:][(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
             "you return what comes after each step, not the step itself.",
-            "A plateau is the sum over all heads that are on. A single head is the difference of two plateaus.",
+            "A plateau is the sum over all heads that are on. A single head is the difference between two plateaus.",
         ),
         "Before minus after": Wrong(
             Change("after - before", "before - after"),
@@ -246,10 +244,10 @@ walk_steps = Exercise(
             "you subtract neighbouring features of one point.",
             "A step leads from one point to the next: dim=0.",
         ),
-        "Not in their order": Wrong(
+        "Out of order": Wrong(
             lambda m: m.diff(dim=0).unique(dim=0),
             "your rows are not in the order of the walk, as happens with unique, sort and argsort.",
-            "The task asks for the steps as they come: the differences of neighbours whose norm is above 1e-2.",
+            "The task asks for the steps in the walk's order: the differences of neighbours whose norm is above 1e-2.",
             also=(
                 lambda m: m.unique(dim=0).diff(dim=0),
                 *(lambda m, n=n: m.round(decimals=n).unique(dim=0).diff(dim=0) for n in (2, 3, 4)),
@@ -318,7 +316,7 @@ def _looks_cases():
 looks_from_outside = Exercise(
     task=(
         "Write looks_from_outside(moved, writes). moved, (contexts, d_model), is what a second token added in each "
-        "context, and writes, (heads, d_model), is what each head writes of this token. Each row of moved is a sum "
+        "context, and writes, (heads, d_model), is what each head writes for this token. Each row of moved is a sum "
         "over heads: how much the head looks, times its row of writes. Return how much each head looks, (contexts, "
         "heads)."
     ),
@@ -363,7 +361,7 @@ looks_from_outside = Exercise(
                 lambda m, w: (looks := (m @ torch.linalg.pinv(w)).clamp(min=0)) / looks.sum(-1, keepdim=True),
             ),
         ),
-        "Solved without turning": Wrong(
+        "Solved without transposing": Wrong(
             lambda m, w: torch.linalg.lstsq(w, m).solution,
             "you solve writes @ X = moved, or multiply from the left.",
             "Here the unknown is on the left, moved = looks @ writes: transpose both, and transpose the solution back.",

@@ -14,8 +14,8 @@ from mhacourse.repairs import Line, Repair
 
 tests_that_see = Choice(
     task=(
-        "A layer lacks the transpose in its merge. Which of the five tests can fail because of that? Give all of "
-        "them, as letters."
+        "A layer lacks the transpose in its merge. Which of the five tests can fail because of that? Give the letters "
+        "of all that can."
     ),
     answer="CD",
     options={
@@ -26,11 +26,14 @@ tests_that_see = Choice(
             "without positions, attention permutes its outputs just as you permute its tokens; a layer that mixes "
             "tokens does not."
         ),
-        "E": "the bug does the same both times. What this test finds is a dropout that was left on.",
+        "E": "the bug does the same both times. This test finds a dropout that was left on.",
     },
     hints=(
         "The bug mixes tokens. Which tests use several heads, several tokens, and tokens that differ?",
-        "With one head, what does the transpose swap? And which test gives one verdict on every layer, broken or not?",
+        (
+            "With one head, what does the transpose swap? And which test gives the same verdict on every layer, "
+            "broken or not?"
+        ),
         "One head or one token hides the bug, and so does any test that looks at shapes or repeats itself.",
     ),
     see="Three probes",
@@ -41,16 +44,16 @@ no_test_sees = Choice(
     task=(
         "A test from outside gives a layer tokens and a mask, and looks at the output as often as it likes. Which of "
         "the five changes can it never see, because a healthy layer with other weights does exactly the same? Give "
-        "all of them, as letters."
+        "the letters of all such changes."
     ),
     answer="ACE",
     options={
-        "A": "scores divided by a larger root are what a healthy layer with a smaller W_q computes.",
+        "A": "dividing by a larger root gives the scores of a healthy layer with a smaller W_q.",
         "B": (
             "rows that do not sum to 1 show up as soon as you repeat a token under a causal mask. No weights make a "
             "healthy layer do that."
         ),
-        "C": "keys made by W_q are those of a healthy layer whose W_k happens to equal its W_q.",
+        "C": "keys made by W_q are the keys of a healthy layer whose W_k happens to equal its W_q.",
         "D": "whatever its weights, a healthy layer reads nothing that the mask hides. Change one token to see it.",
         "E": "a healthy layer whose W_o is the identity returns the merged heads as they are.",
     },
@@ -88,7 +91,7 @@ def _sees_in_a_loop(f, d_model):
 
 
 def _causal(num_heads, name, merge=mhalib.merge_heads, masked=True, wide=1.0):
-    """Return a function of (B, T, d_model), one layer of attention, which the example names."""
+    """Return one attention layer as a function of (B, T, d_model), named for the example."""
 
     def f(x):
         layer = seeded(lambda: mhalib.MultiHeadAttention(x.shape[-1], num_heads)).to(x.dtype).requires_grad_(False)
@@ -105,7 +108,7 @@ def _no_transpose(heads):
 
 
 def _ahead(steps, x):
-    """Return the token so many places later, zeros where there is none."""
+    """Return the token that many places later, or zeros where there is none."""
     return F.pad(x, (0, 0, 0, steps))[:, steps:]
 
 
@@ -139,7 +142,7 @@ def _next_that_cancels(x):
 
 
 def _one_reads(reader, later, name):
-    """Return a function in which one token reads one later token, and no other reads any."""
+    """Return a function in which one token reads one later token, and no other token reads a later one."""
 
     def f(x):
         y = x.clone()
@@ -156,9 +159,9 @@ def _tests(tokens=6, changed=None, looked=None, new=None, off=1e-6, by=torch.abs
 
     Args:
         changed: the tokens that are changed instead.
-        looked: the outputs that are compared; where nothing is said, those before that token.
-        new: what comes in the place of a token; where nothing is said, one drawn anew.
-        by: what is looked at in the differences.
+        looked: the outputs that are compared; by default, those before the changed token.
+        new: what replaces a token; by default, a newly drawn token.
+        by: what is applied to the differences before they are compared.
     """
 
     def test(f, d_model):
@@ -175,7 +178,7 @@ def _tests(tokens=6, changed=None, looked=None, new=None, off=1e-6, by=torch.abs
 
 
 def _both(**choices):
-    """Return such a test that changes each token in turn, and one that changes only the last."""
+    """Return two such tests: one changes each token in turn, the other only the last."""
     return _tests(**choices), _tests(changed=-1, **choices)
 
 
@@ -202,7 +205,7 @@ sees_the_future = Exercise(
         (_norm_then_next, 6),
         (_next_that_cancels, 4),
         (_one_reads(1, 2, "in which token 1 reads token 2"), 4),
-        (_one_reads(-2, -1, "in which the last token but one reads the last"), 4),
+        (_one_reads(-2, -1, "in which the second-to-last token reads the last"), 4),
     ],
     hints=(
         "Take two inputs that differ only from some place on. Which outputs must be the same for both?",
@@ -213,7 +216,7 @@ sees_the_future = Exercise(
         "It looks at the last output, too": Wrong(
             Change("(f(y) - f(x))[:, :t]", "(f(y) - f(x))"),
             "a causal layer fails, because you also compare an output at the token that you change, or after it. "
-            "These outputs read it, and should.",
+            "These outputs read that token, and should.",
             "Compare only the outputs before that token, along axis 1. If it is the last token, take [:, :-1].",
         ),
         "An early token changed": Wrong(
@@ -223,7 +226,7 @@ sees_the_future = Exercise(
         ),
         "It passes every layer": Wrong(
             lambda f, d_model: f(draw(0, 2, 6, d_model)).shape != (2, 6, d_model),
-            "your test finds no layer, not even those that read the future. This happens if the two inputs are equal "
+            "your test flags no layer, not even those that read the future. This happens if the two inputs are equal "
             "(y = x is a second name for one tensor), or differ in another sample, axis 0, or by less than you allow "
             "for rounding.",
             "Give f two inputs that differ in a later token: x, and a clone with another y[:, t]. Then compare the "
@@ -239,7 +242,7 @@ sees_the_future = Exercise(
             _tests(changed=-1),
             "you change only the last token. A layer in which some token reads a later one, but none reads the last, "
             "passes.",
-            "Any token after the first may be the one that is read too early: change each of them in turn.",
+            "Any token after the first may be read too early: change each of them in turn.",
             also=(
                 Wrong(
                     _IN_THE_MIDDLE,
@@ -251,8 +254,8 @@ sees_the_future = Exercise(
         ),
         "The first output only": Wrong(
             _tests(looked=0),
-            "you look only at the first output. A layer that reads the next token or the one after shows it in later "
-            "outputs.",
+            "you look only at the first output. A layer that reads the next token or the one after that shows it in "
+            "later outputs.",
             "Look at all outputs before the token that you change: [:, :t].",
             also=(_tests(looked=0, changed=-1),),
         ),
@@ -277,8 +280,8 @@ sees_the_future = Exercise(
         ),
         "One feature looked at": Wrong(
             _tests(by=lambda moved: moved[..., 0].abs()),
-            "you look at only one feature of each output, or change only one of the token. A leak in another feature "
-            "goes unseen.",
+            "you look at only one feature of each output, or change only one feature of the token. A leak in another "
+            "feature goes unseen.",
             "Draw the whole token anew, and compare all features: abs().max() over everything before that token.",
             also=(
                 _tests(by=lambda moved: moved[..., 0].abs(), changed=-1),
@@ -299,7 +302,7 @@ sees_the_future = Exercise(
         ),
         "Sums that cancel": Wrong(
             _tests(by=lambda moved: moved.sum(-1).abs()),
-            "you sum over the features before abs. One may rise where another falls, and then nothing seems to change.",
+            "you sum over the features before abs. Changes up and down can cancel, and then nothing seems to change.",
             "Take abs() first, then max.",
             also=(_tests(by=lambda moved: moved.sum(-1).abs(), changed=-1),),
         ),
@@ -393,7 +396,7 @@ _LINES = {
             "you divide the root of d_model by num_heads; take the root of the quotient": (
                 lambda d_model, head_dim, h, T: math.sqrt(d_model) / h
             ),
-            "** comes before //, so you take the root of num_heads alone": (
+            "** binds tighter than //, so you take the root of num_heads alone": (
                 lambda d_model, head_dim, h, T: d_model // h**0.5
             ),
             "you divide by the root of T": lambda d_model, head_dim, h, T: math.sqrt(T),
@@ -401,13 +404,13 @@ _LINES = {
             "you divide by the square of head_dim, not by its root": lambda d_model, head_dim, h, T: head_dim**2,
         }
         | {
-            f"you take the root of the number {n}, which is head_dim in some layers only": (
+            f"you take the root of the number {n}, which is head_dim only in some layers": (
                 lambda d_model, head_dim, h, T, n=n: math.sqrt(n)
             )
             for n in (2, 3, 4, 8, 16, 32, 64)
         }
         | {
-            f"you count on {n} heads, but this layer may have another number of them": (
+            f"you assume {n} heads, but this layer may have another number of heads": (
                 lambda d_model, head_dim, h, T, n=n: math.sqrt(d_model // n)
             )
             for n in (2, 3, 4, 8)
@@ -416,14 +419,14 @@ _LINES = {
     "the mask": Line(
         lambda scores, mask, softmax: softmax(scores.masked_fill(~mask, -math.inf)),
         "before the softmax, use scores.masked_fill(~mask, -inf): True means may attend, and masked_fill fills where "
-        "it reads True",
+        "it finds True",
         given=lambda scores, mask, softmax: softmax(scores.masked_fill(mask, -math.inf)),
         changed={
             "it is left out, so every token sees all others": lambda scores, mask, softmax: softmax(scores),
-            "you take True for blocked, with a large number in place of inf": lambda scores, mask, softmax: softmax(
+            "you read True as blocked, with a large number in place of inf": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask, -1e9)
             ),
-            "you take True for blocked, and a row without a key becomes 0": lambda scores, mask, softmax: softmax(
+            "you read True as blocked, and a row without a key becomes 0": lambda scores, mask, softmax: softmax(
                 scores.masked_fill(mask, -math.inf)
             ).nan_to_num(0.0),
             "it comes after the softmax, so the weights no longer sum to 1": lambda scores, mask, softmax: (
@@ -502,7 +505,7 @@ _LINES = {
 
 
 def _layer_of(form):
-    """Return the layer whose lines have these forms."""
+    """Return a layer built from these forms of its lines."""
 
     def forward(layer, x, mask):
         T, d_model = x.shape[1:]
@@ -515,7 +518,7 @@ def _layer_of(form):
 
 
 def _with(forms):
-    """Return the layer with other forms of some lines."""
+    """Return the layer with some of its lines in other forms."""
     return _layer_of({name: line.right for name, line in _LINES.items()} | forms)
 
 
@@ -559,16 +562,17 @@ repaired = Repair(
     wrong={
         "Features in the place of tokens": Wrong(
             _with({"the split": lambda y, h: y.unflatten(-1, (h, -1)).permute(0, 2, 3, 1)}),
-            "features are the second-to-last axis of q and k, so they are compared with each other, and no mask fits.",
+            "features are the second-to-last axis of q and k, so features are compared with features, and no mask "
+            "fits.",
             "Exchange tokens and heads, and nothing else: view(B, T, num_heads, head_dim).transpose(1, 2).",
             also=(_with({"the split": lambda y, h: y.unflatten(-1, (h, -1)).mT}),),
         ),
-        "k is turned along the wrong axes": Wrong(
+        "k is transposed along the wrong axes": Wrong(
             _with({"the product": lambda q, k: q @ k.transpose(1, 2)}),
             "k.transpose(1, 2) exchanges heads and keys, but q is (B, num_heads, T, head_dim).",
             "Exchange the last two axes of k: k.transpose(-2, -1).",
         ),
-        "Features dealt out in turn, and put back so": Wrong(
+        "Features dealt out in turn, and put back that way": Wrong(
             _dealt_out_and_back(),
             "head 0 holds the features 0, h, 2h, …, in the split and in the merge.",
             "That is a valid layout for other weights, but these were made for heads of neighbouring features: "

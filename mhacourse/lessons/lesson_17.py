@@ -8,13 +8,13 @@ from mhacourse.inputs import draw
 what_a_split_tells = Choice(
     task=(
         "In head 1.2, 'token × head 0.3' carries 80 % of a key's lead. Which of the five sentences follow from the "
-        "split alone? Give all of them, as letters."
+        "split alone? Give the letters of all that do."
     ),
     answer="AC",
     options={
         "A": "the terms sum to the lead, so all others together carry the remaining 20 %.",
         "B": "a fifth of the lead may still be enough for the softmax. Cut the wire and look.",
-        "C": "the first name is the source of the query, and the second is that of the key.",
+        "C": "the first name is the source of the query, and the second is the source of the key.",
         "D": (
             "an attention weight comes from all scores of its row, through a softmax. A share of a lead is not a "
             "weight."
@@ -67,7 +67,7 @@ terms = Exercise(
     wrong={
         "Not scaled": Wrong(
             Change(" / q_parts.shape[-1] ** 0.5", ""),
-            "your terms sum to q·k, but the score is that divided by √head_dim.",
+            "your terms sum to q·k, but the score is q·k / √head_dim.",
             "Divide by q_parts.shape[-1] ** 0.5.",
         ),
         "Rows and columns exchanged": Wrong(
@@ -105,7 +105,7 @@ terms = Exercise(
                 Wrong(
                     lambda q_parts, k_parts: (q_parts @ k_parts.T / q_parts.shape[-1] ** 0.5).softmax(-1),
                     "you take a softmax.",
-                    "A softmax takes whole scores, over all keys of a query. Terms are the parts of a single score.",
+                    "A softmax works on whole scores, over all keys of a query. Terms are the parts of a single score.",
                 ),
             ),
         ),
@@ -132,9 +132,9 @@ def _lead_cases():
 
 lead = Exercise(
     task=(
-        "Write lead(terms, query, key). terms, (S, S, T), are those of one query with all T keys of a causal model. "
-        "For each pair of sources, return how far the key's term is above the mean over all keys that the query may "
-        "see, (S, S)."
+        "Write lead(terms, query, key). terms, (S, S, T), holds the terms of one query with all T keys of a causal "
+        "model. For each pair of sources, return how far the key's term is above the mean over all keys that the "
+        "query may see, (S, S)."
     ),
     answer=lead_solution,
     plain=(lead_solution, _lead_in_a_loop),
@@ -142,7 +142,7 @@ lead = Exercise(
     axes=("source of the query", "source of the key"),
     hints=(
         "The term of the key is terms[..., key]. What do you subtract from it?",
-        "A causal query at place t sees the keys from 0 to t, including its own.",
+        "A causal query at position t sees the keys from 0 to t, including its own.",
         "Take the mean of terms[..., : query + 1] along the last axis.",
     ),
     wrong={
@@ -160,7 +160,7 @@ lead = Exercise(
         ),
         "Not itself": Wrong(
             Change(": query + 1]", ": query]"),
-            "your mean leaves out the query's own place.",
+            "your mean leaves out the query's own position.",
             "A causal query sees itself as well: cut at query + 1.",
         ),
         "Without the key": Wrong(
@@ -217,7 +217,7 @@ def _copying_cases():
 copying = Exercise(
     task=(
         "Write copying(W_v, W_o, E, U): which letters does a head copy? Return True or False for each letter, "
-        "(letters,): True where the letter that the head raises most is the one it looks at. W_v is (head_dim, "
+        "(letters,): True where the letter that the head raises most is the letter it looks at. W_v is (head_dim, "
         "d_model), W_o is (d_model, head_dim), and the embedding E and the readout U are (letters, d_model)."
     ),
     answer=copying_solution,
@@ -231,7 +231,7 @@ copying = Exercise(
         "Columns are letters looked at, so the largest entry of column i should be in row i.",
     ),
     wrong={
-        "Asked the other way round": Wrong(
+        "Asked the other way around": Wrong(
             Change("ov.argmax(0)", "ov.argmax(1)"),
             "for each letter that is said, this asks which letter raises it most.",
             "Columns are the letters looked at: take the largest entry of each column, argmax(0).",
@@ -247,7 +247,7 @@ copying = Exercise(
             "To send a row through a matrix, multiply it by the transpose: E @ W_v.T @ W_o.T @ U.T. Or use letters as "
             "columns: U @ W_o @ W_v @ E.T.",
         ),
-        "Numbers of letters": Wrong(
+        "Indices of letters": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(0),
             "for each letter, you return which one is raised most.",
             "The task asks whether that is the letter itself: compare with torch.arange(len(E)).",
@@ -266,7 +266,7 @@ copying = Exercise(
         ),
         "Any raise counts": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > 0,
-            "you count every letter that is raised at all.",
+            "you count every letter that the head raises at all.",
             "A head copies a letter only if it raises this one most.",
             also=(
                 Wrong(
@@ -304,8 +304,8 @@ copying = Exercise(
                             torch.linalg.eigvals(U @ W_o @ W_v @ E.T if whole else W_o @ W_v)
                         ),
                         "you return one number for the whole head, computed from eigenvalues.",
-                        "That is another measure of copying. The task asks for True or False for each letter: is it "
-                        "the one raised most when the head looks at it?",
+                        "That is another measure of copying. The task asks for True or False for each letter: when "
+                        "the head looks at that letter, is that letter raised most?",
                     )
                     for score in (lambda v: v.real.sum() / v.abs().sum(), lambda v: (v.real > 0).float().mean())
                     for whole in (True, False)

@@ -30,7 +30,7 @@ spelling_share = Number(
         (0, 30, "By chance it would be 9 or 18 %, but this head sees nothing except spelling."),
         (30, 85, "Other words share letters, too, but a weight grows much faster than its score."),
     ),
-    other="A share lies between 0 and 100 %: it is a part of what the word gives to the others.",
+    other="A share lies between 0 and 100 %: it is part of what the word gives to the others.",
 )
 
 painter_endings = Choose(

@@ -27,7 +27,8 @@ rows_that_change = Choose(
         ),
         "row 1 only": "Each row of the product comes from one row of tokens: a projection never mixes tokens.",
         "row 1 and those after it": (
-            "A network that reads from left to right works like that, but a matrix product makes each row on its own."
+            "A network that reads from left to right works like that, but a matrix product computes each row on "
+            "its own."
         ),
     },
 )
@@ -63,7 +64,7 @@ blind_directions = Number(
     why="64 numbers can tell 64 directions apart. The other 512 - 64 are the blind spot.",
     guesses=(
         (0, 0, "Each feature counts, but 64 sums of 512 numbers cannot tell all their changes apart."),
-        (64, 64, "It notices 64 directions, one for each of its numbers. The blind ones are all the others, 512 - 64."),
+        (64, 64, "It notices 64 directions, one for each of its numbers. It is blind to all the others, 512 - 64."),
     ),
     other="64 numbers can tell at most 64 of 512 directions apart; the rest go unnoticed.",
 )
@@ -77,7 +78,7 @@ same_start = Choose(
             "out."
         ),
         "neither: they are the same layer": (
-            "With the same numbers they are, but Xavier draws according to the shape of a weight."
+            "With the same numbers they are, but Xavier draws numbers that depend on the shape of a weight."
         ),
         "those of separate layers": (
             "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so in a fused layer the "

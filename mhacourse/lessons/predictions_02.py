@@ -8,8 +8,8 @@ share_of_animal = Choose(
     options={
         "twice": "Twice the score suggests twice the share. But a softmax takes e to the power of each score first.",
         "about seven times": (
-            "e² is about 7.4. A softmax takes e to the power of each score, so what counts is the lead of 2, not the "
-            "factor of 2."
+            "e² is about 7.4. A softmax takes e to the power of each score, so the lead of 2 counts, not the factor "
+            "of 2."
         ),
         "hardly at all": "A lead of 2 looks small. In the exponent it isn't: e squared is more than 7.",
     },
@@ -22,8 +22,8 @@ query_of_zeros = Choose(
         "the plain mean of all values": (
             "It scores 0 with every key. Equal scores give equal shares, so it takes a mean without choosing anything."
         ),
-        "its own value": "Nothing tells a token to look at itself, and zeros agree with every key alike.",
-        "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key alike.",
+        "its own value": "Nothing tells a token to look at itself, and zeros agree equally with every key.",
+        "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key.",
     },
 )
 
@@ -58,11 +58,9 @@ last_query = Choose(
     right="that of every token",
     options={
         "only that of the last token": (
-            "That would be so over the keys, where each query shares out a whole of its own."
+            "That would be so with a softmax over the keys, where each query shares out a whole of its own."
         ),
-        "those of the tokens that look at it": (
-            "They look at its key and take its value, and neither of the two has changed."
-        ),
+        "those of the tokens that look at it": ("They look at its key and take its value, and neither has changed."),
         "that of every token": (
             "Each key now hands out one unit of itself, and the queries compete for it: if one gets more, the others "
             "get less."

@@ -22,7 +22,7 @@ place_of_23 = Choose(
     right="head 1, row 1",
     options={
         "head 1, row 1": (
-            "Counting row by row from 0, 23 is at place 11. Head 1 begins at place 8, and its rows are 2 long."
+            "Counting row by row from 0, 23 is at place 11. Head 1 begins at place 8, and its rows hold 2 numbers each."
         ),
         "head 1, row 2": "That is where it belongs. The view alone gets the head right here, but not the row.",
         "head 0, row 3": "Counting row by row from 0, head 0 ends at place 7, just before token 2 begins.",
@@ -82,7 +82,9 @@ when_splits_agree = Choose(
             "Then each head holds whole tokens, but they are still a slice of the sentence."
         ),
         "with one token or one head": "Then there is only one order in which to cut the numbers.",
-        "when T equals num_heads": "Then the shapes would fit even with the two exchanged, but the content does not.",
+        "when T equals num_heads": (
+            "Then the shapes would fit even with the two axes exchanged, but the contents would not."
+        ),
     },
 )
 

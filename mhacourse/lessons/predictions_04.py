@@ -6,7 +6,9 @@ first_causal_row = Choose(
     about="the first row of causal weights for random scores",
     right="1, 0, 0, 0 in every head",
     options={
-        "nobody can know": "The scores are random, but only one of the first row survives, and its share is always 1.",
+        "nobody can know": (
+            "The scores are random, but only one score in the first row survives, and its share is always 1."
+        ),
         "1, 0, 0, 0 in every head": "The first token may see only itself, and a single share is the whole.",
         "1/4 four times": "Equal shares need equal scores, and three of the four keys are blocked.",
     },
@@ -28,9 +30,12 @@ joining_blocked_masks = Choose(
     about="what joins two masks in which True means blocked",
     right="or, |",
     options={
-        "and, &": "That joins masks in which True means may attend, where both must allow. Blocking turns it around.",
+        "and, &": (
+            "That joins masks in which True means may attend, where both must allow. With blocking, it is the other "
+            "way round."
+        ),
         "or, |": "One mask is enough to block a key: what both allow is what neither blocks.",
-        "plus, +": "That joins masks of 0 and -inf. From booleans it makes no mask at all, or by luck an or.",
+        "plus, +": "That joins masks of 0 and -inf. With booleans it gives no mask at all or, by luck, an or.",
     },
 )
 
@@ -55,7 +60,7 @@ float_triangle = Number(
     why='Floats are added, here 1 for the past and 0 for the future, so "never" is a mere -1.',
     guesses=(
         (0, 5, "0 looks like a block. But it is added to the scores, and adding 0 blocks nothing."),
-        (45, 100, "It is less: the past gets 1 more than the future, which is a factor of e for each key."),
+        (45, 100, "It is less: past scores get 1 more than future scores, a factor of e for each key."),
     ),
     other="Some of the weight goes there, but less than half: the past gets a factor of e more.",
     unit="%",
@@ -88,9 +93,9 @@ dropout_places = Choose(
     right="on the weights and on the output",
     options={
         "anywhere: dropout is fair everywhere": (
-            "It is fair to each number, but the softmax that follows the scores does not pass a mean on."
+            "It is fair to each number, but the softmax that follows the scores does not preserve the mean."
         ),
-        "on the weights and on the output": "After either of them there are only sums, and a sum passes a mean on.",
+        "on the weights and on the output": "After either of them come only sums, and a sum preserves the mean.",
         "on the scores, since rows then still sum to 1": (
             "They do. But a row that sums to 1 can still be a different row on average, and here it is."
         ),

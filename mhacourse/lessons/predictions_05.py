@@ -35,7 +35,7 @@ wrong_merge_loss = Number(
     about="what loss the layer with the wrong merge reaches on random tokens",
     right=(0.25, 0.5),
     right_text="about .35, far below the entropy of 2.77",
-    why="The next token is in the input, and the wrong merge carries it back to where it is asked for.",
+    why="The next token is in the input, and the wrong merge carries it back to the position that must predict it.",
     guesses=(
         (0, 0.25, "It sees nearly every answer, but not quite all of them."),
         (0.5, 2.5, "It does see answers, and more than that: it knows the next token at most positions."),
@@ -54,7 +54,7 @@ loss_above_zero = Choose(
             "The last target is not in the input, so the last position has to guess, which leaves a mean of ln(16) / 8."
         ),
         "the causal mask holds half of the future back": (
-            "It works inside each head. But every head's last query has read all tokens, and the merge hands that on."
+            "It works inside each head. But every head's last query has read all tokens, and the merge passes that on."
         ),
         "32 features are too few for eight positions": "That would spread the loss over all positions, not over one.",
     },
@@ -64,7 +64,7 @@ leaking_pairs = Number(
     about="how many of 28 pairs leak with eight tokens and eight heads",
     right=(28, 28),
     right_text="28, all of them",
-    why="Row t gets head t of all eight tokens, and the last of them has read everything.",
+    why="Row t gets head t of all eight tokens, and the last token has read everything.",
     guesses=(
         (0, 0, "Inside the heads the mask hides every later token, but after that the merge mixes the tokens."),
         (
@@ -72,7 +72,7 @@ leaking_pairs = Number(
             8,
             "That is one for each pair of neighbours, but a row takes eight consecutive pieces, from all eight tokens.",
         ),
-        (14, 14, "It is not half of them: each row gets one head of all eight tokens, the last one included."),
+        (14, 14, "It is not half of them: each row gets one head of all eight tokens, including the last token."),
         (21, 27, "That is close, but no row is spared: each gets a piece of the last token."),
     ),
     other=(
@@ -90,7 +90,7 @@ easy_tasks = Number(
         "Every head may look anywhere, so it learns to fetch whatever is needed in the row where its piece will end up."
     ),
     guesses=(
-        (0, 12, "About 6 % would be guessing, but the mixed rows lose nothing, and training finds the way."),
+        (0, 12, "Guessing would give about 6 %, but the mixed rows lose nothing, and training finds the way."),
         (12, 60, "Mixed tokens should cause mistakes, but the mixing never changes, so training learns to undo it."),
         (60, 98, "A bug should cost something. This one costs nothing, so testing by training does not find it."),
     ),
@@ -105,7 +105,7 @@ masked_copy = Number(
     why="Five of the eight rows get a piece that has read their token; the other three can only guess.",
     guesses=(
         (98, 100, "That was without a mask. Now some rows get only pieces of tokens that come before theirs."),
-        (0, 12, "About 6 % would be guessing, but row 0 gets a piece of token 1, which may look back at token 0."),
+        (0, 12, "Guessing would give about 6 %, but row 0 gets a piece of token 1, which may look back at token 0."),
         (12, 60, "There is a loss, but more than half of the rows get a piece that does reach their token."),
         (70, 98, "There is a loss, but it is larger: with two heads, three of the eight rows never see their token."),
     ),

@@ -68,7 +68,7 @@ moved_samples = Choose(
     right="all three",
     options={
         "only sample 0": (
-            "It should be so, but without batch_first=True this module takes the first axis for the tokens."
+            "It should be so, but without batch_first=True this module treats the first axis as the token axis."
         ),
         "none, it raises an error": (
             "That would be kind, but (3, 5, 512) could just as well be three tokens of five samples."
@@ -90,6 +90,6 @@ batch_second_map = Choose(
         ),
         "(3, 12, 12)": "This is the map that you wanted, averaged over the heads. To get it, set batch_first=True.",
         "(3, 8, 12, 12)": "To get eight maps, set average_attn_weights=False; to get 12 by 12, set batch_first=True.",
-        "(12, 8, 3, 3)": "The axes are confused as you say, but by default the heads are averaged.",
+        "(12, 8, 3, 3)": "The axes are indeed mixed up, but by default the heads are averaged.",
     },
 )

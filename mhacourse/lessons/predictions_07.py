@@ -40,8 +40,8 @@ two_of_eight = Choose(
             "These two did not have to do it alone: each relied on the others for the rest."
         ),
         "between 60 and 90 %": (
-            "Each lookup is the work of several heads, and their contributions add up. One of them brings only a part: "
-            "often enough for the right answer, but not always."
+            "Each lookup is the work of several heads, and their contributions add up. A single head brings only a "
+            "part: often enough for the right answer, but not always."
         ),
         "about a half, as with a single head": "Two of them have two maps, so they know more than a single head does.",
         "6 %, as by guessing": "The heads' parts add up, and two parts are worth something.",
@@ -60,7 +60,7 @@ wrong_answers = Choose(
         ),
         "the token of the other lookup": (
             "It looks at both places, so both tokens are in its one mixture. For both questions it mostly names the "
-            "one with a little more weight, and it is right once."
+            "token with a little more weight, and is right for one."
         ),
     },
 )
@@ -70,7 +70,7 @@ what_helps_one_head = Choose(
     right="one lookup in place of two",
     options={
         "one lookup in place of two": (
-            "Then one map is all it needs, and one head finds that every time. The three other changes leave the "
+            "Then one map is all it needs, and one head finds that every time. The other three changes leave the "
             "single head where it was."
         ),
         "three times as many steps": "The loss had stopped falling long before.",
@@ -94,7 +94,9 @@ same_weights_more_heads = Choose(
         "between a quarter and two thirds": (
             "That is far more than rounding, though no weight has changed. The next question asks where it comes from."
         ),
-        "as far as two layers with other weights": "Those share not a single number; here all weights are the same.",
+        "as far as two layers with other weights": (
+            "Such layers share not a single number; here all weights are the same."
+        ),
     },
 )
 
@@ -138,7 +140,7 @@ saved_projections = Choose(
             "With k = v, for example, a head reads the same vector that a token is found by, and it can still look "
             "where it wants."
         ),
-        "v = x alone": "Then the head reads the token itself, and W_o can turn that as it likes.",
+        "v = x alone": "Then the head reads the token itself, and W_o can transform that as it likes.",
         "the merged matrix alone": "It has more freedom than its two factors, and trains as well as they do.",
         "q = k alone": (
             "Its scores are the same in both directions, but a lookup goes one way. It can still be learned, only more "

@@ -50,7 +50,9 @@ tied_heads = Choose(
     about="whether eight heads with the same W_q and W_k equal the single head",
     right="no, the single head has a sharper map",
     options={
-        "yes, all eight maps are the same": "They are, but the single head adds up their scores first.",
+        "yes, all eight maps are the same": (
+            "The maps are the same, but the single head adds up the heads' scores first."
+        ),
         "no, the single head has a sharper map": (
             "It adds eight equal scores and divides by a root that is only √8 times as large, so its scores are √8 "
             "times as far apart."
@@ -134,10 +136,10 @@ key_bias_after_adam = Choose(
     about="where the bias of k is after 100 steps of Adam",
     right="some thousandths away from 0",
     options={
-        "at 0: it has no gradient": "On paper it has none, but its gradient of rounding errors is not exactly 0.",
+        "at 0: it has no gradient": "On paper it has none, but rounding leaves a gradient that is not exactly 0.",
         "some thousandths away from 0": (
             "Its gradient is nothing but rounding, yet Adam still turns it into small steps."
         ),
-        "as far as the bias of q": "Adam would take it that far if it did not add 1e-8 where it divides.",
+        "as far as the bias of q": "Adam would move it that far if it did not add 1e-8 to the denominator.",
     },
 )

@@ -37,14 +37,14 @@ wide_memory = Choose(
     right="more, but not eight times as much",
     options={
         "eight times as much": (
-            "Weights and FLOPs do grow that much. But most of what is kept here is maps, and they stay as they are."
+            "Weights and FLOPs do grow that much. But most of what is kept here is maps, and maps do not grow."
         ),
         "just as much: the maps are what counts": (
             "The maps stay the same, but queries, keys and values are kept, too, and they grow."
         ),
         "more, but not eight times as much": (
-            "The maps are part of both sums, and only the rest grows, which makes 1.8 times in all. In a fused kernel, "
-            "without maps, it is 6.5 times, because the input is still the same."
+            "The maps are part of both sums and only the rest grows, so the total grows by a factor of just 1.8. In a "
+            "fused kernel, which stores no maps, the factor is 6.5, because the input is still the same."
         ),
     },
 )
@@ -59,7 +59,9 @@ three_runs = Choose(
         "it is just from .55 to .57": (
             "That is where the runs are, but all three may be on the same side of their true mean."
         ),
-        "it is narrower than from .55 to .57": "A mean is surer than a single run, but for three runs t is 4.3, not 2.",
+        "it is narrower than from .55 to .57": (
+            "A mean is more certain than a single run, but for three runs t is 4.3, not 2."
+        ),
     },
 )
 
@@ -67,9 +69,9 @@ shrunk_width = Number(
     about="how many features a model of eight wide heads can have with the same number of weights",
     right=(14, 14),
     right_text="14",
-    why="The heads' weights grow with the square of d_model, those of embeddings and readout with d_model itself.",
+    why="The heads' weights grow with the square of d_model, the embeddings and the readout with d_model itself.",
     guesses=(
-        (3, 5, "32 / 8 would be right if the weights grew with d_model. Those of the heads grow with its square."),
+        (3, 5, "32 / 8 would be right if the weights grew with d_model. The heads' weights grow with its square."),
         (10, 13, "32 / √8 is 11, but only the heads' weights grow with the square, so a little more is left."),
         (
             32,

@@ -77,7 +77,7 @@ strongest_cell = Choose(
     about="the largest weight of the untrained head",
     right="less than .5",
     options={
-        "less than .5": "The ink only says that no other cell of this panel has more.",
+        "less than .5": "The ink only says that no other cell of this panel has more weight.",
         "about .75": "You cannot see it in the picture, because each panel has a scale of its own.",
         "nearly 1 as well": "It has as much ink, but each panel gives the most ink to its own largest weight.",
     },
@@ -97,7 +97,7 @@ typical_separator = Number(
     about="the weight that a typical head of MiniLM leaves on the separators",
     right=(35, 65),
     right_text="about half",
-    why="A row must sum to 1, so a head that finds nothing to do leaves its weight where it does no harm.",
+    why="A row must sum to 1, so a head that finds nothing to do leaves its weight where that does no harm.",
     guesses=(
         (
             0,
@@ -117,7 +117,7 @@ cls_arrives = Choose(
     right="less than .15",
     options={
         "more than a third, like its weight": (
-            "It would be if all values were equally long, but that of [CLS] is short."
+            "It would be if all values were equally long, but the value of [CLS] is short."
         ),
         "less than .15": "Its value is short, which makes it a place where weight does no harm.",
         "over a half: it stands for the whole sentence": (

@@ -32,7 +32,7 @@ head_with_a_twin = Choose(
     about="how important the most important head is once it has a twin",
     right="worth a few points",
     options={
-        "as important as before": "It does what it did, but at half the strength, and its twin does the rest.",
+        "as important as before": "It does what it did before, but at half the strength, and its twin does the rest.",
         "half as important": "Half the strength suggests half the loss, but the softmax after it hardly minds.",
         "worth a few points": (
             "The twin stands in for it, and the softmax after the two hardly minds losing half the strength."
@@ -93,7 +93,7 @@ token_without_weight = Choose(
     right="in more than 80",
     options={
         "in none, or a few": (
-            "What layer 1 takes from the next place was brought there from the twin, by the layer before."
+            "Layer 1 takes from the next place what the layer before it brought there from the twin."
         ),
         "in about half": (
             "That would be as good as a coin. But without its twin the last token finds nothing, in any text."

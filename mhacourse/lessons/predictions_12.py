@@ -34,7 +34,7 @@ saved_by_sharing = Choose(
     about="what becomes eight times smaller with one KV head for eight query heads",
     right="only what is kept",
     options={
-        "only what is kept": "Keys and values shrink by the whole factor, but W_q, W_o and the eight maps stay.",
+        "only what is kept": "Keys and values shrink by the full factor, but W_q, W_o and the eight maps stay.",
         "the weights and what is kept": (
             "Only two of the four projections shrink, so more than half of the weights stay."
         ),
@@ -66,7 +66,7 @@ wrong_from_the_top_left = Choose(
             "The first piece has as many keys as queries, and there both alignments agree. Everything after it is "
             "wrong."
         ),
-        "all after the first piece": "Each new query is taken for query 0, so it sees only the first key.",
+        "all after the first piece": "Each new query is treated as query 0, so it sees only the first key.",
         "none: one query needs no mask": (
             "It needs none, but it was given one: a single True, at the left. So each new token is wrong."
         ),
@@ -74,19 +74,19 @@ wrong_from_the_top_left = Choose(
 )
 
 keys_of_a_latent = Choose(
-    about="what each step must make anew for all earlier tokens, if only latents are kept",
+    about="what each step must recompute for all earlier tokens, if only latents are kept",
     right="neither keys nor values",
     options={
         "their keys and values": (
-            "That is how a latent layer is trained, so it looks like the price of the small cache. But U_k can move to "
-            "the query, and U_v behind the mixture, so that neither keys nor values are made."
+            "That is how a latent layer is trained, so it looks like the price of the small cache. But U_k can move "
+            "to the query, and U_v to after the mixture, so that neither keys nor values are made."
         ),
         "their keys, but not their values": (
             "Values can indeed be mixed as latents first and expanded afterwards. The same trick works for the keys: a "
             "query can be turned into a question about latents."
         ),
         "neither keys nor values": (
-            "U_k moves to the query, and U_v behind the mixture, so a step looks at the kept latents as they are."
+            "U_k moves to the query, and U_v to after the mixture, so a step looks at the kept latents as they are."
         ),
     },
 )
@@ -96,8 +96,8 @@ rotated_latents = Choose(
     right="more than a quarter",
     options={
         "not at all: rotating is linear, too": (
-            "It is linear, but the order matters: rotating 8 features after U_k is not rotating 10 before it. The "
-            "outputs are more than a quarter off."
+            "It is linear, but the order matters: rotating 8 features after U_k is not the same as rotating 10 before "
+            "it. The outputs are more than a quarter off."
         ),
         "a few percent": (
             "That would make it an approximation. But it is a different layer: the outputs are more than a quarter off."
@@ -111,7 +111,7 @@ first_token_leaves = Choose(
     right="tokens that should be silent answer",
     options={
         "nothing: what is asked for is one place back": (
-            "What the head needs to know is one place back, too. But a head with nothing to look for has to look "
+            "The head finds what it needs one place back, too. But a head with nothing to look for has to look "
             "somewhere, and the start token was that place. Without it, silent tokens begin to answer."
         ),
         "tokens that ask get wrong answers": (
@@ -119,8 +119,8 @@ first_token_leaves = Choose(
             "to answer."
         ),
         "tokens that should be silent answer": (
-            "The answers stay right. What is lost is the place to look when there is nothing to find, and the weight "
-            "that used to go there goes to tokens that mean something."
+            "The answers stay right. But the head has lost its place to look when there is nothing to find, so that "
+            "weight now goes to tokens that mean something."
         ),
     },
 )

@@ -29,11 +29,11 @@ exchanged_first_tokens = Choose(
 )
 
 rows_to_sort = Choose(
-    about="which rows have to be sorted for the other layout",
+    about="which rows have to be reordered for the other layout",
     right="those of W_q and W_k, inside each head",
     options={
         "those of W_q, W_k and W_v, inside each head": (
-            "Values are not rotated, and once sorted, they would not fit W_o."
+            "Values are not rotated, and once reordered, they would not fit W_o."
         ),
         "those of W_q and W_k, inside each head": "Pairs are features of one head, and only q and k are rotated.",
         "those of W_q and W_k, over the whole width": "That would deal the features of one head out to others.",
@@ -46,7 +46,9 @@ rotated_before_the_split = Choose(
     options={
         "the distance, as always": "That is so only if both features of a pair are in the same head.",
         "the distance, at another speed": "That is what happens with interleaved pairs, because they stay in one head.",
-        "the places themselves": "A head holds only one feature of each pair, and with half a turn nothing cancels.",
+        "the places themselves": (
+            "A head holds only one feature of each pair, and with half a rotation nothing cancels."
+        ),
     },
 )
 
@@ -88,7 +90,7 @@ rotations_of_a_cached_key = Choose(
     right="once",
     options={
         "once": "It is rotated at its own position, when it enters. Each new query brings the distance along.",
-        "eleven times": "The distance grows with each step, but it is the query that has turned further.",
+        "eleven times": "The distance grows with each step, but only the query has turned further.",
         "never": "Then only the query would be turned, and a score would depend on the query's place alone.",
     },
 )

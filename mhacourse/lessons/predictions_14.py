@@ -24,7 +24,7 @@ weight_on_the_marker = Number(
     right_text="over 90 %",
     why="Training shrinks its value to nothing, and then putting all the weight on it gives a vector of zeros.",
     guesses=(
-        (0, 15, "An eighth is what each token gets by chance, but the head has a use for this one."),
+        (0, 15, "By chance each token gets an eighth, but the head has a use for this one."),
         (15, 90, "With less, some of the other values would be left over, and the answer must be zero."),
     ),
     other="A share lies between 0 and 100 %.",
@@ -45,15 +45,15 @@ silent_when_not_found = Choose(
     about="which way out keeps the silent queries silent in the second task",
     right="softmax1 only",
     options={
-        "all three": "A gate sees the query and not what the query found, and a marker seldom gets the right score.",
+        "all three": "A gate sees the query but not what the query found, and a marker seldom gets the right score.",
         "the marker and softmax1": (
             "A marker could take the weight where no other key fits. But training hardly ever finds it: the marker's "
-            "score must be above those of all keys that do not fit, and below that of the one that does."
+            "score must be above the scores of all keys that do not fit, and below the score of the key that does."
         ),
         "softmax1 only": (
-            "Where no key fits, all scores are low, and the 1 in the denominator takes the row. A gate sees only the "
-            "query's own token, which is the same whether its kind is there or not, and a marker has to learn the "
-            "score that the 1 has from the start."
+            "Where no key fits, all scores are low, and the 1 in the denominator takes the row's weight. A gate sees "
+            "only the query's own token, which is the same whether its kind is there or not, and a marker has to "
+            "learn the score that the 1 has from the start."
         ),
         "the gate only": (
             "It was perfect when a token knew by itself. But it sees only the query's own token, which is the same "
@@ -68,7 +68,7 @@ the_flattest_maps = Choose(
     options={
         "those of counting": "Counting needs nothing but a mean of all values, so it learns to be flat.",
         "those without positions": "It cannot find its places, but it still looks more at some tokens than at others.",
-        "those of the tiny rate": "Its maps are those of random weights, and these are not flat.",
+        "those of the tiny rate": "Its maps come from random weights, and such maps are not flat.",
     },
 )
 
@@ -116,7 +116,7 @@ which_weighings_train = Choose(
     about="which of six ways to weigh values learn two lookups, with four heads",
     right="all six",
     options={
-        "softmax alone": "The others give several maps as well, and several maps are what the task needs.",
+        "softmax alone": "The others give several maps as well, and the task needs no more than that.",
         "the four that people publish": "You would hope so, but weights fit themselves around a mistake, too.",
         "all six": "Even the wrong axis and the misplaced scale learn both: training is no test.",
     },

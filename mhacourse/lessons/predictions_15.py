@@ -60,8 +60,8 @@ shared_keys_seen = Choose(
             "They do not, but the form of the scores does, and the keys are part of it."
         ),
         "yes, by the rank of both forms together": (
-            "Both forms read a token through the same head_dim rows, so together they have no greater rank than one of "
-            "them."
+            "Both forms read a token through the same head_dim rows, so their joint rank is no greater than the rank "
+            "of one."
         ),
         "yes, the two look at the same tokens": "They ask with queries of their own, so they look at different tokens.",
     },
@@ -73,7 +73,7 @@ unseen_from_outside = Choose(
     options={
         "doubling W_q and halving W_k": "Only their product enters the scores, and that stays the same.",
         "changing the bias of the keys": (
-            "It adds the same to all of a query's scores, and the softmax takes that away."
+            "It adds the same number to all of a query's scores, and the softmax ignores that."
         ),
         "doubling W_q": "All scores are twice as large, so each softmax is sharper.",
         "changing the order of the heads": (
@@ -92,7 +92,7 @@ residual_around = Choose(
         "5 heads": (
             "The connection adds c both times, alone and with a second token, so the difference does not contain it."
         ),
-        "4 heads": "What is added is the same with and without the second token, so it drops out of the difference.",
+        "4 heads": "The added part is the same with and without the second token, so it drops out of the difference.",
     },
 )
 

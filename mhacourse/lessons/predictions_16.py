@@ -32,8 +32,8 @@ same_picture = Number(
     right=(2, 2),
     right_text="2: the wrong scale and the unused W_o",
     why=(
-        "The wrong scale changes how much a token reads, and a missing W_o where it is written, but neither changes "
-        "who reads whom."
+        "The wrong scale changes how much a token reads, and a missing W_o changes where the result is written, but "
+        "neither changes who reads whom."
     ),
     guesses=(
         (
@@ -45,7 +45,7 @@ same_picture = Number(
         (
             3,
             4,
-            "The softmax over queries seems to stay under the mask. But its weights are divided by a sum over later "
+            "The softmax over queries seems to respect the mask. But its weights are divided by a sum over later "
             "queries, so it reads the future, too. And dropout moves outputs that nothing has changed.",
         ),
         (5, 9, "This probe sees more than you would think: seven of the nine move an output that must stay still."),
@@ -64,7 +64,7 @@ reordered = Number(
             0,
             2,
             "The wrong split and the merge without a transpose do break the rule. So does dropout: two calls give two "
-            "answers, whatever the order.",
+            "answers, in any order.",
         ),
         (
             4,
@@ -109,7 +109,7 @@ unseen_bug = Choose(
             "one."
         ),
         "W_o unused": (
-            "Its outputs are those of a legal layer, but no gradient reaches W_o, and the sixth test looks at that."
+            "A legal layer could give the same outputs, but no gradient reaches W_o, and the sixth test looks at that."
         ),
         "another sample's heads": (
             "Within a sample nothing looks wrong, not even the order of the tokens. But change one sample, and the "
@@ -135,8 +135,8 @@ forgetful = Choose(
             "it."
         ),
         "no finding, but it asks a question": (
-            "As a self-attention nothing is wrong with it. But the list of what was not examined asks whether yours is "
-            "meant as one."
+            "As a self-attention nothing is wrong with it. But the list of what was not examined asks whether yours "
+            "is meant to be one."
         ),
         "an error: the shapes do not fit": (
             "The shapes do fit: the output is as long as the queries, and nobody can see from it where the keys came "

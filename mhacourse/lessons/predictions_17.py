@@ -31,12 +31,12 @@ which_wire = Choose(
     right="neither of them",
     options={
         "the one out of the queries": (
-            "The query asks for its own letter, which its token already holds. It never used what it lacks without "
+            "The query asks for its own letter, which its token already holds. It never used what it loses without "
             "layer 0."
         ),
         "the one out of the values": (
-            "What a head writes comes from its values, so they seem to matter most. But what it has to write is the "
-            "key's own letter, and that comes from the key's token."
+            "What a head writes comes from its values, so they seem to matter most. But here it has to write the "
+            "key's own letter, which comes from the key's token."
         ),
         "both": (
             "Layer 0 wrote it into the stream, and all three matrices read the stream. But each reads only the "
