@@ -85,8 +85,17 @@ class Exam:
         return found
 
     @cached_property
-    def _of_tokens(self) -> list[Tensor]:
-        """Of each projection, then of each operand that is an input as it was `given`, from which token a row comes."""
+    def known(self) -> list[tuple[int, str]]:
+        """The steps with their "q", "k" and "v", as far as they have them."""
+        steps = enumerate(self.first.steps)
+        return [(j, name) for j, step in steps for name in "qkv" if getattr(step, name) is not None]
+
+    @cached_property
+    def tokens(self) -> dict[int | tuple[int, str], Tensor]:
+        """Of each projection, of each operand of a step, from which token a row comes, or MANY, or NONE.
+
+        A token's number is input * B * T + sample * T + place.
+        """
         per, steps = self.B * self.T, self.first.steps
 
         def changed(chosen: Tensor) -> list[Tensor]:
@@ -97,20 +106,11 @@ class Exam:
             after = self.look(x)
             if (len(after.projections), len(after.steps)) != (len(self.first.projections), len(steps)):
                 raise Crash("it computed in another way when its input changed")
-            pairs = [(getattr(steps[j], name), getattr(after.steps[j], name)) for j, name in self.given]
+            pairs = [(getattr(steps[j], name), getattr(after.steps[j], name)) for j, name in self.known]
             return [moved(a, b) for a, b in [*zip(self.first.projections, after.projections, strict=True), *pairs]]
 
-        return self._decoded(self.inputs * per, changed)
-
-    @cached_property
-    def given(self) -> list[tuple[int, str]]:
-        """Which queries, keys and values are an input as it is."""
-        return [(j, n) for j in range(len(self.first.steps)) for n in "qkv" if self.info(j, n).kind == "given"]
-
-    @property
-    def tokens(self) -> list[Tensor]:
-        """Of each projection, from which token each row comes: input * B * T + sample * T + place, or MANY, or NONE."""
-        return self._of_tokens[: len(self.first.projections)]
+        names = [*range(len(self.first.projections)), *self.known]
+        return dict(zip(names, self._decoded(self.inputs * per, changed), strict=True))
 
     @cached_property
     def rows(self) -> dict[tuple[int, str], Tensor]:
@@ -119,9 +119,8 @@ class Exam:
         The rows of projections that are joined somewhere are counted on from one to the next; see `starts`.
         """
         found, steps = {}, self.first.steps
-        known = [(j, name) for j, step in enumerate(steps) for name in "qkv" if getattr(step, name) is not None]
         for depth in sorted({step.depth for step in steps}):
-            here = [(j, name) for j, name in known if steps[j].depth == depth]
+            here = [(j, name) for j, name in self.known if steps[j].depth == depth]
             here = [(j, name) for j, name in here if self.info(j, name).kind == "projection"]
             found |= self._rows(here, frozenset(n for one in here for n in self.info(*one).of))
             for one in [one for one in here if any(self.starts) and bool((found[one] == MANY).any())]:
@@ -171,34 +170,24 @@ class Exam:
     def of(self, j: int, name: str) -> Tensor | None:
         """Return from which row of its projection each row of "q", "k" or "v" comes; None where it is not known."""
         info = self.info(j, name)
-        if info.kind == "given" and not info.far:
-            return self._of_tokens[len(self.first.projections) + self.given.index((j, name))]
-        if info.kind != "projection" or info.far:
+        if info.far or info.kind not in ("given", "projection"):
             return None
-        return self.rows.get((j, name))
+        return (self.tokens if info.kind == "given" else self.rows)[j, name]
 
     def token_of(self, j: int, name: str) -> Tensor | None:
         """Return from which token each row `(N, T)` of "q", "k" or "v" comes; None where it is not known of all."""
         rows = self.of(j, name)
         if rows is None or bool((rows == MANY).any()):
             return None
-        if (j, name) in self.given:
-            return rows
-        of = self.info(j, name).of
-        tokens = torch.full((max(self.starts[n] + len(self.tokens[n]) for n in of),), NONE)
-        for n in of:
-            tokens[self.starts[n] :][: len(self.tokens[n])] = self.tokens[n]
-        if bool((tokens == MANY).any()) or int(rows.max()) >= len(tokens):
-            return None
-        return torch.where(rows >= 0, tokens[rows.clamp_min(0)], rows)
+        tokens = self.tokens[j, name]
+        return None if bool((tokens == MANY).any()) else tokens
 
-    def arrivals(self, j: int, samples: bool = False) -> tuple[Tensor | None, Tensor | None]:
+    def arrivals(self, j: int) -> tuple[Tensor | None, Tensor | None]:
         """Return which group of rows of a step's heads arrives at each row of the next projection, and at each output.
 
-        A group is what is computed for one query in all heads, or for a sample; MANY or NONE may arrive.
+        A group is what is computed for one query in all heads; MANY or NONE may arrive.
         """
-        step = self.first.steps[j]
-        groups = {i: self.of_samples(i) if samples else rows for i, rows in self.groups.items()}
+        step, groups = self.first.steps[j], self.groups
         together = frozenset(i for i, other in enumerate(self.first.steps) if other.depth == step.depth)
 
         def changed(chosen: Tensor) -> list[Tensor]:
@@ -232,12 +221,10 @@ class Exam:
                 return False
         return True
 
-    def of_samples(self, j: int) -> Tensor:
-        """Return of which sample each row of a step's queries is, `(N, Tq)`; NONE where that is not known."""
-        groups = self.groups[j]
-        if self.token_of(j, "q") is None:
-            return torch.full_like(groups, NONE)
-        return torch.where(groups >= 0, groups % (self.B * self.T) // self.T, groups)
+    @cached_property
+    def of_another(self) -> list[Step]:
+        """The steps where the first sample is another one."""
+        return self.look([torch.cat([x[:1].roll(1, -1), x[1:]]) for x in self.x]).steps
 
     @cached_property
     def groups(self) -> dict[int, Tensor]:
@@ -253,16 +240,21 @@ class Exam:
 
     def silent(self, j: int) -> Iterator[int]:
         """Yield the maps of a step whose outputs reach no output of the layer."""
-        step = self.first.steps[j]
-        for n in range(len(step.used)):
+        count = len(self.first.steps[j].used)
+        numbers, per = torch.arange(count), max(1, count // self.B)
+        small = [0.01 * x for x in self.x]  # a gate that is shut at first may be open there
 
-            def rows(number: int, shape: tuple[int, ...], n=n) -> Tensor:
-                return (torch.arange(shape[0]) == n)[:, None].expand(shape)
+        def reached(maps: Tensor, x: list[Tensor] | None = None) -> Tensor:
+            """Return which samples have outputs that move with these maps."""
+            patch = Patch("head", frozenset([j]), lambda _, shape: maps[:, None].expand(shape), 1e10)
+            before = self.first if x is None else self.look(x)
+            return moved(before.out, self.look(x, patch=patch).out).flatten(1).any(1)
 
-            patch = Patch("head", frozenset([j]), rows, 1e10)
-            if not bool(moved(self.first.out, self.look(patch=patch).out).any()):
-                small = [0.01 * x for x in self.x]  # a gate that is shut here may be open there
-                if not bool(moved(self.look(small).out, self.look(small, patch=patch).out).any()):
+        for h in range(per):
+            if bool(reached(numbers % per == h).all()):  # one map of each sample, where its heads stand together
+                continue
+            for n in range(h, count, per):
+                if not any(bool(reached(numbers == n, x).any()) for x in (None, small)):
                     yield n
 
     def _by_samples(self, j: int, tokens: Tensor | None) -> Tensor:
@@ -271,9 +263,8 @@ class Exam:
         unknown, per = torch.full(used.shape[:2], NONE), len(used) // self.B
         if tokens is None or len(tokens) <= len(used) or tokens.shape[1] != self.T or used.shape[1] != self.T:
             return unknown
-        after = self.look([torch.cat([x[:1].roll(1, -1), x[1:]]) for x in self.x]).steps
         asked, first = tokens.unflatten(0, (self.B, -1)), torch.arange(len(used)) < per
-        known = len(after) == len(self.first.steps) and torch.equal(moved(used, after[j].used).any(-1), first)
+        known = torch.equal(moved(used, self.of_another[j].used).any(-1), first)
         known = known and bool((asked == asked[:, :1]).all())
         return asked[:, :1].expand(-1, per, -1).reshape(unknown.shape) if known else unknown
 
@@ -293,8 +284,8 @@ def moved(before: Tensor, after: Tensor) -> Tensor:
     """Return which rows differ, boolean without the last axis."""
     if before.shape != after.shape:
         return torch.ones(before.shape[:-1], dtype=torch.bool)
-    size = torch.finfo(before.dtype).eps * before.nan_to_num(0, 0, 0).abs().max()
-    return ~((after - before).abs().amax(-1) <= 64 * size)
+    rounding = min(64 * torch.finfo(before.dtype).eps, 0.02)  # in low precision, too, what is not reached stays
+    return ~((after - before).abs().amax(-1) <= rounding * before.nan_to_num(0, 0, 0).abs().max())
 
 
 def aligned(step: Step, after: Step | None = None) -> bool:

@@ -57,8 +57,8 @@ def _sizes(patient: Patient) -> tuple[int, int]:
         batch = 3
     if call.lengths:
         return batch, max(call.lengths)
-    if "H" in call.axes:  # a picture of several rows, and of several windows where it has some
-        those = sorted((24, 48, 64, 16, 12), key=lambda n: n == patient.d_model)
+    if "H" in call.axes:  # a picture of several rows, and windows where it has some; 3 frames of 4 rows and 5 columns
+        those = sorted([60] * ("F" in call.axes) + [24, 48, 64, 16, 12], key=lambda n: n == patient.d_model)
         fitting = (n for n in those if not outside.fails(patient, patient.tokens(2, n, 0.05)))
         return batch, next(fitting, 6)
     taken = {size for x in (*module.parameters(), *module.buffers()) for size in x.shape} | {patient.head_dim}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attention_doctor.calling import picture
-from attention_doctor.exam import MANY, Exam
+from attention_doctor.exam import MANY, Exam, moved
 from attention_doctor.look import Step
 from attention_doctor.patient import Crash
 from attention_doctor.report import Report
@@ -29,8 +29,7 @@ def split(exam: Exam, j: int) -> Said:
     """Hold that each query, key and value is a row of one token, and each token stands once in a map."""
     step, unknown = exam.first.steps[j], []
     for name in "qkv":
-        rows, of_keys = exam.of(j, name), exam.of(j, "k")
-        if rows is None:
+        if (rows := exam.of(j, name)) is None:
             unknown.append(LONG[name])
             continue
         size, width = exam.shape(j, name)
@@ -44,14 +43,7 @@ def split(exam: Exam, j: int) -> Said:
             n, r = many[0]
             where = f"row {r} of map {n} of the {LONG[name]} is made of several rows of its projection."
             return "mixes-tokens", where
-        lines = rows.tolist()
-        over_heads = of_keys is not None and all(
-            len(set(x)) == 1 < len(x) and x[0] >= 0 for x in lines + of_keys.tolist()
-        )
-        if name == "q" and over_heads:
-            where = f"the {rows.shape[1]} queries of a map come from one token, as its keys do"
-            return "no-mixing", f"{where}: no map holds two tokens."
-        for n, line in enumerate(lines):
+        for n, line in enumerate(rows.tolist()):
             real = [r for r in line if r >= 0]
             tokens = [r % exam.T for r in real]
             shown = ", ".join(map(str, tokens[:8]))
@@ -123,7 +115,6 @@ def pairs(exam: Exam, j: int) -> Said:
     step, columns, r = exam.first.steps[j], exam.token_of(j, "v"), exam.T // 2
     shape = (len(step.used), exam.T, exam.T)
     once = columns is not None and columns.shape == shape[:2] and bool((columns % exam.T == torch.arange(exam.T)).all())
-    before = exam.tokens[: step.before]  # of which tokens what it is made of is
     if (
         step.depth
         or step.used.shape != shape
@@ -131,7 +122,7 @@ def pairs(exam: Exam, j: int) -> Said:
         or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)")
     ):
         return None
-    if any(bool((tokens == MANY).any()) for tokens in before):
+    if any(bool((exam.tokens[n] == MANY).any()) for n in range(step.before)):  # it is made of what is mixed before
         return None
     other = exam.look([torch.cat([x[:, :r], x[:, r : r + 1].roll(1, -1), x[:, r + 1 :]], 1) for x in exam.x]).steps
     if len(other) != len(exam.first.steps) or other[j].scores.shape != step.scores.shape:
@@ -253,7 +244,8 @@ def merge(exam: Exam, j: int) -> Said:
     if merged is not None and bool((merged == MANY).any()):
         if len(merged) != int(groups.max()) + 1:
             return "the merge of the heads", "its rows are pooled before they are projected"
-        if known and bool((exam.arrivals(j, samples=True)[0] == MANY).any()):
+        of_one = moved(steps[j].merged, exam.of_another[j].merged)
+        if known and int(of_one.sum()) * exam.B > len(merged):
             where = "rows before the output projection hold what heads wrote for several samples."
             return "mixes-samples", where
         where = f"{int((merged == MANY).sum())} of {len(merged)} rows before the output projection"
@@ -274,11 +266,6 @@ def shares(exam: Exam, j: int) -> Said:
     """Hold that the weights of a query, as they multiply the values, are shares of 1."""
     step = exam.first.steps[j]
     used, what = step.used, "the sums of the weights"
-    per = len(used) // exam.B
-    if step.q is None and per > 1 and len(used) == per * exam.B == len(step.v.unique(dim=0)):
-        alone, together = used.sum(-1), used.unflatten(0, (exam.B, per)).sum(1)
-        if bool(((together - 1).abs() < 1e-3).all()) and bool(((alone - 1).abs() > 1e-2).any()):
-            return "softmax-axis", f"the weights of {per} heads for a token sum to 1, and not those of a head."
     all_seen = [bool((x > 0).all()) for x in step.added]
     causal = [torch.equal(x > 0, torch.ones_like(x).tril() > 0) for x in step.added]
     if any(all_seen) and not all(all_seen) and any(causal):
@@ -336,6 +323,11 @@ def scale(exam: Exam, j: int) -> Said:
     factors.append(step.of_scores.factor)
     if None in factors and _by_own_keys(step):
         return "wrong-scale", "the score of query i and key j is divided by |q_i|·|k_i|; |k_j| is the norm of its key."
+    normed = [factor is None for factor in (*factors[:2], step.of_v.factor)]  # perhaps, queries, keys and values
+    if normed == [False, True, True] and not torch.equal(step.k, step.v):  # latents may be both
+        lengths = [x.double().norm(dim=-1) for x in (step.k, step.v)]
+        if all(bool(each.std() < 1e-3 * each.mean()) for each in lengths):
+            return "wrong-scale", "keys and values are normed, and queries are not; a norm is for queries and keys."
     if None in factors:
         return "the scale", "it is learned, or follows from the input, or queries and keys are normed"
     if head_dim in (exam.T, exam.B * exam.T) and rows is not None and MANY in rows:
@@ -399,7 +391,7 @@ def twins(exam: Exam, j: int) -> Said:
     """Hold that heads differ, and that each reaches an output."""
     step = exam.first.steps[j]
     used, per = step.used, len(step.used) // exam.B
-    dead = [] if step.gated else list(exam.silent(j))  # a gate may be shut
+    dead = [] if step.gated else sorted(exam.silent(j))  # a gate may be shut
     if dead:
         what = f"what {len(dead)} of its {len(used)} maps attend to (map {dead[0]} first) reaches no output."
         return ("heads-unused", what) if len(dead) < len(used) else None
@@ -479,6 +471,8 @@ def positions(exam: Exam, j: int) -> Said:
     filled = [n for n, p in patient.module.named_parameters() if "relative" in n and bool(p.std() > 0)]
     by_query = float((own - own[..., :1, :]).abs().max()) > eps
     turned = step.of_q.turned
+    maps = scores.nan_to_num(0.0).flatten(0, -3)
+    alike = len(maps) > exam.B and bool(((maps - maps[:1]).abs() < eps).all()) and says("alibi")
     cases = [  # in what kind, what is seen, what it means
         (kinds, off > eps and (not moved or "tables" in kinds), f"scores of pairs at one distance differ by up to "
          f"{off:.2g}; are angles and the features of a pair laid out alike, and biases brought to (heads, q, k)?"),
@@ -490,6 +484,7 @@ def positions(exam: Exam, j: int) -> Said:
          "which way round is the distance?"),
         ({"slopes"}, even and by_query, "scores differ from query to query and not from key to key, which no softmax "
          "sees: does the slope run along the keys?"),
+        ({"slopes"}, not even and alike, "all heads have one slope; in ALiBi each has its own."),
         ({"slopes"}, not even and rising, "the farther a key, the larger its score; a slope takes away for distance."),
     ]  # fmt: skip
     told = next((told for of, seen, told in cases if of == kinds and seen), None)

@@ -285,7 +285,7 @@ class Look(TorchDispatchMode):
             self._projected(a, one, out, out, two.factor)
         elif one.kind == "learned":
             self._projected(b.mT, two, out.mT, out, one.factor)
-        elif kinds == ("weights", "weights"):  # landmarks, or one map after another
+        elif kinds == ("weights", "weights") or not a.numel() * b.numel():  # landmarks, a map after another; no tokens
             self.seen.other = True
             self.put(out, replace(one, far=True))
         elif one.kind == "weights":

@@ -48,7 +48,7 @@ def test_wide_heads_and_half_precision_are_no_mistake():
     assert report.ok and report.heads.counted == 4
     wrong = []
     for dtype in (torch.float64, torch.float16, torch.bfloat16):
-        for name in ("mhalib", "GPT", "over keys, -inf"):
+        for name in ("mhalib", "GPT", "FusedKeysAndValues", "over keys, -inf"):
             attend = made(HEALTHY[name], 32, 4, 1)
             (attend if isinstance(attend, nn.Module) else attend.module).to(dtype)
             if not (report := examine(attend, 32, 4)).ok:

@@ -97,6 +97,12 @@ class AfterTheSoftmax(WithBiases):
         return self.hide(self.score(q, k), mask).softmax(-1) / self.hd**0.5 @ v
 
 
+class NormOnValues(WithBiases):
+    def qkv(self, x):
+        q, k, v = super().qkv(x)
+        return q, nn.functional.normalize(k, dim=-1), nn.functional.normalize(v, dim=-1)
+
+
 class ScaledTwice(WithBiases):
     def score(self, q, k):
         q = q / self.hd**0.5
@@ -128,6 +134,7 @@ def test_a_wrong_scale_is_found_with_its_number_without_being_told_a_weight(fact
         (ByHeadDim, "1/head_dim"),
         (ScaledTwice, "times 0.125"),
         (AfterTheSoftmax, "behind the softmax"),
+        (NormOnValues, "keys and values are normed, and queries are not"),
     ):
         (finding,) = examine(made(kind, 32, 4, factor, factor).to(dtype), 32, 4).findings
         assert finding.code == "wrong-scale" and words in finding.evidence, finding

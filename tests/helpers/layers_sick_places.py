@@ -61,8 +61,11 @@ class Slopes(Layer):
     sign = -1
 
     def score(self, q, k):
-        place, slopes = torch.arange(q.shape[-2]), 2.0 ** -torch.arange(1, self.h + 1)
-        return super().score(q, k) + self.sign * slopes[:, None, None] * (place[:, None] - place).abs()
+        place = torch.arange(q.shape[-2])
+        return super().score(q, k) + self.sign * self.slopes()[:, None, None] * (place[:, None] - place).abs()
+
+    def slopes(self):
+        return 2.0 ** -torch.arange(1, self.h + 1)
 
 
 @sick("positions-not-relative")
@@ -70,6 +73,14 @@ class SlopesUphill(Slopes):
     """alibi, with the other sign"""
 
     sign = 1
+
+
+@sick("positions-not-relative")
+class OneSlopeForAll(Slopes):
+    """alibi, with the same slope for all heads"""
+
+    def slopes(self):
+        return torch.full((self.h,), 0.25)
 
 
 class BiasForEachDistance(Layer):
