@@ -122,29 +122,18 @@ export function shownMaps(view) {
 
 /** The lines of line mode: one map for each head and side; one a side of all heads. @param {View} view */
 export function lineMaps(view, shown) {
-  const all = shown.frames.map(({ side }) => side), alone = shown.names.length === 1; // its name is the title
-  const sides = all.length > 1 ? all.filter((side) => side !== "difference") : all;
-  if (shown.all) {
-    const source = (side) => shown.frames.find((one) => one.side === side).source;
-    const name = (side) => (sides.length > 1 ? `${shown.called[side]}: ${shown.title}` : shown.title);
-    return sides.map((side) => ({ name: name(side), source: source(side) }));
-  }
-  return sides.flatMap((side) => shown.pairs.map((pair, i) => ({
-    name: sides.length < 2 ? shown.names[i] : `${shown.called[side]}${alone ? "" : `: ${shown.names[i]}`}`,
-    source: sourceOf(view, specOf(view, [pair], side)),
-  })));
+  const { names, called, pairs, frames: all } = shown;
+  const frames = all.length > 1 ? all.filter(({ side }) => side !== "difference") : all;
+  const named = (side, name) => { // one head is named by the title of the picture
+    if (frames.length < 2) return name;
+    return names.length < 2 ? called[side] : `${called[side]}: ${name}`;
+  };
+  return frames.flatMap(({ side, source }) => (shown.all ? [{ name: named(side, shown.title), source }]
+    : pairs.map((pair, i) => ({ name: named(side, names[i]), source: sourceOf(view, specOf(view, [pair], side)) }))));
 }
 
 /** The row or column that holds a token; the nearest one where it is hidden. @param {number[][]} places */
-export function placeOf(places, token) {
-  let low = 0, high = places.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (places[middle][0] <= token) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
+export const placeOf = (places, token) => Math.max(0, places.findLastIndex(([first]) => first <= token));
 
 /** The row and column of the cursor in a map. @param {View} view @param {Source} source @returns {[number, number]} */
 export const cursorIn = ({ model }, { rows, columns }) =>
