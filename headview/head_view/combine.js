@@ -19,7 +19,8 @@ export function computeShown(set, spec) {
 
 /**
  * Return which tokens each row (axis 0) or column (axis 1) stands for. A word is hidden if all of its tokens are; one
- * that is hidden in part stays whole. @param {Weights} set @param {Spec} spec @returns {number[][]}
+ * that is hidden in part stays whole.
+ * @param {Weights} set @param {{words: boolean, hidden: string[]}} spec @returns {number[][]}
  */
 export function groupsOf(set, spec, axis) {
   const length = axis ? set.keys : set.queries, labels = axis ? set.keyTokens : set.tokens;

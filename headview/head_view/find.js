@@ -1,22 +1,21 @@
 // Finding a token in HeadView: what matches is marked wherever labels stand, and Enter goes from one to the next.
 
 import { bindKeys, focusable, node } from "../core.js";
+import { groupsOf } from "./combine.js";
 import { pictureOf } from "./hover.js";
 import { joined } from "./map.js";
 import { cellText, here } from "./selection.js";
 import { isOneText } from "./text.js";
 import { moveAlong } from "./view.js";
 
-/** Which tokens of an axis match, words as well, whatever their case. `words`: their numbers, empty where not known. */
-function matching(labels, words, wanted) {
-  const text = wanted.toLowerCase(), has = (label) => label.toLowerCase().includes(text);
+/** Which tokens of an axis match, words as well, whatever their case. @param {Weights} w */
+function matching(w, axis, wanted) {
+  const labels = axis ? w.keyTokens : w.tokens, text = wanted.toLowerCase();
+  const has = (label) => label.toLowerCase().includes(text);
   const matches = new Set([...labels.keys()].filter((i) => has(labels[i])));
-  for (let i = 0, end = 1; i < words.length; i = end++) {
-    while (end < words.length && words[end] === words[i]) end++;
-    const tokens = Array.from({ length: end - i }, (_, n) => i + n);
-    if (tokens.length > 1 && !tokens.some((token) => matches.has(token)) && has(joined(labels, tokens))) {
-      tokens.forEach((token) => matches.add(token)); // the word has what none of its pieces has
-    }
+  for (const tokens of groupsOf(w, { words: true, hidden: [] }, axis)) {
+    if (tokens.some((token) => matches.has(token)) || !has(joined(labels, tokens))) continue;
+    tokens.forEach((token) => matches.add(token)); // the word has what none of its pieces has
   }
   return matches;
 }
@@ -33,13 +32,12 @@ export function makeFind(view) {
   const input = focusable(node("input", { type: "search", "aria-label": "Find a token", size: "12" }), null);
   const count = node("output", { role: "presentation" });
   const box = node("label", { class: "find" }, "Find a token", input, count);
-  let at = -1, searched = "", of = null; // which match the cursor went to; what was searched for, and where
+  let at = -1, of = null; // which match the cursor went to, and where it was searched
 
   function search() {
     const { w } = view, wanted = input.value.trim();
-    [at, searched, of] = [-1, input.value, w];
-    view.found = [w.tokens, w.keyTokens].map((labels, axis) => (
-      wanted ? matching(labels, w.words[axis], wanted) : new Set()));
+    [at, of] = [-1, w];
+    view.found = [0, 1].map((axis) => (wanted ? matching(w, axis, wanted) : new Set()));
     tell();
     view.redraw();
   }
@@ -47,11 +45,10 @@ export function makeFind(view) {
   function tell() {
     const some = view.found.some(({ size }) => size), places = some ? foundPlaces(view) : [], total = places.length;
     const found = !total ? (some ? "hidden" : "not found") : at < 0 ? `${total} found` : `${at + 1} of ${total}`;
-    count.textContent = searched.trim() && found;
+    count.textContent = input.value.trim() && found;
     return places;
   }
   function go(by) {
-    if (input.value !== searched) search();
     const places = tell(), total = places.length;
     if (!total) return view.say(count.textContent || "Nothing to find");
     at = (at < 0 && by < 0 ? total - 1 : at + by + total) % total;
@@ -76,7 +73,7 @@ export function makeFind(view) {
   return {
     box,
     show() {
-      if (of !== view.w && searched) search(); // another part or sample
+      if (of !== view.w && input.value) search(); // another part or sample
       else tell();
     },
     open() {
