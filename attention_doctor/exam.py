@@ -179,8 +179,15 @@ class Exam:
         rows = self.of(j, name)
         if rows is None or bool((rows == MANY).any()):
             return None
-        tokens = self.tokens[j, name]
-        return None if bool((tokens == MANY).any()) else tokens
+        of = self.info(j, name).of  # their rows are longer: a change is seen beside large biases, too
+        if not of:
+            return rows
+        tokens = torch.full((max(self.starts[n] + len(self.tokens[n]) for n in of),), NONE)
+        for n in of:
+            tokens[self.starts[n] :][: len(self.tokens[n])] = self.tokens[n]
+        if bool((tokens == MANY).any()) or int(rows.max()) >= len(tokens):
+            return None
+        return torch.where(rows >= 0, tokens[rows.clamp_min(0)], rows)
 
     def arrivals(self, j: int) -> tuple[Tensor | None, Tensor | None]:
         """Return which group of rows of a step's heads arrives at each row of the next projection, and at each output.
