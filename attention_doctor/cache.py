@@ -6,9 +6,11 @@ call with all tokens so far and no cache. Where each way of handing a cache over
 
 import copy
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, get_args, get_type_hints
 
 import torch
@@ -37,7 +39,7 @@ class Grows(dict):
         return True
 
 
-MAKES = re.compile(r"^(setup|set_up|init|initialize|build|make|create|alloc\w*|enable)_\w*caches?$")
+MAKES = re.compile(r"^(setup|set_up|init|initialize|build|make|create|new|empty|alloc\w*|enable)_\w*caches?$")
 
 
 class Way(NamedTuple):
@@ -85,7 +87,7 @@ class Generating:
         told = {n: places if n in flat else places.expand(len(piece), -1) for n in self.places}
         also |= {} if self.alone and not way else told | dict.fromkeys(self.starts, a)
         also |= dict.fromkeys(self.flags, True) if way else {}
-        also |= {way.name: held} if way and way.name and held is not None else {}
+        also |= {way.name: lambda *_: held} if way and way.name and held is not None else {}  # a module is callable
         call = replace(self.call, target=target, also=also, mask=None)
         return call.result([piece, *self.memory] if self.memory else [piece] * len(call.roles))
 
@@ -93,7 +95,7 @@ class Generating:
         """Return the output and the cache after each piece; the layer comes back as it was."""
         target = self.call.target if way and way.name else copy.deepcopy(self.call.target)
         if way and way.maker:
-            _made(getattr(target, way.maker), x)
+            _made(getattr(target, way.maker), x, target)
         held, a, made = way.seed() if way and way.seed else None, 0, []
         for b in ends:
             result = self.run(target, way, x, a, b, held)
@@ -119,7 +121,7 @@ class Generating:
                 results = [self.run(target, way, self.x, 0, n + i, seeds[i]) for i in (0, 1)]
             except Exception:
                 continue
-            if seed and _grew(*seeds):
+            if seed and (_grew(*seeds) or (isinstance(seed, partial) and _filled(*seeds))):
                 yield way
             for path in _paths(results[0], pick(results[0], self.call.output)):
                 if _grew(*(_at(result, path) for result in results)):
@@ -129,12 +131,23 @@ class Generating:
             yield from (Way(maker=name) for name in dir(type(target)) if MAKES.search(name) and not self.call.masks)
 
     def _seeds(self, name: str) -> list[Callable | None]:
-        """Return what makes an empty cache: nothing, what transformers has, a dict, or the class that is its type."""
+        """Return what makes an empty cache: nothing, what transformers has, a dict, or what its author wrote for it.
+
+        That is the class that is its type, one beside the layer that is called a cache, or a method of the layer.
+        """
         target, hint = self.call.target, None
         with suppress(Exception):  # names that stand for no types
             hint = get_type_hints(target.forward if isinstance(target, nn.Module) else target).get(name)
-        own = [kind for kind in (*get_args(hint), hint) if isinstance(kind, type) and kind.__module__ != "builtins"]
-        return [None, Grows, dict, *(kind for kind in own if not issubclass(kind, Tensor))]
+        kinds = [kind for kind in (*get_args(hint), hint) if isinstance(kind, type) and kind.__module__ != "builtins"]
+        written = [
+            kind for kind in type(target).__mro__ if kind.__module__.partition(".")[0] not in ("torch", "builtins")
+        ]
+        beside = [item for kind in written for item in vars(sys.modules.get(kind.__module__, object)).items()]
+        kinds += [kind for word, kind in beside if isinstance(kind, type) and re.search(r"cache$|^kv", word, re.I)]
+        forward = nn.Module.forward  # a cache may be a module, and is no layer
+        makers = [k for k in dict.fromkeys(kinds) if k is not Tensor and getattr(k, "forward", forward) is forward]
+        makers += [getattr(target, word) for word in dir(type(target)) if MAKES.search(word)]
+        return [None, Grows, dict, *(partial(_made, maker, self.x, target) for maker in makers)]
 
     def outcome(self, way: Way, ends: Sequence[int]) -> tuple[list[float], Tensor, int]:
         """Return how far each further piece is from the full pass, the first difference that is wrong, and its place.
@@ -154,7 +167,8 @@ class Generating:
         if any(x.dtype.itemsize < 4 for x in _tensors(made[-1][1])):
             raise ValueError("it is kept in low precision")
         if not off[0] <= FAR:
-            if way.seed or way.path is not None or not any("cache" in flag for flag in self.flags):
+            foreign = way.seed and not isinstance(way.seed, partial)
+            if foreign or way.path is not None or not (way.seed or any("cache" in flag for flag in self.flags)):
                 raise ValueError("the first tokens have other outputs with a cache")
             return [off[0]] * 2, differences[0], 0
         if not way.name:  # what a module keeps may be something else: do new tokens see anything of the first ones?
@@ -237,7 +251,7 @@ def listed(tokens: Sequence[int], n: int) -> str:
 
 
 def _tensors(held: object) -> list[Tensor]:
-    return [part for _, part in parts(held)]
+    return [part for _, part in parts(dict(held.named_buffers()) if isinstance(held, nn.Module) else held)]
 
 
 def _grew(short: object, long: object) -> bool:
@@ -247,11 +261,20 @@ def _grew(short: object, long: object) -> bool:
     return len(grown) == len(pairs) and [1] in grown and all(sizes in ([1], []) for sizes in grown)
 
 
-def _made(maker: Callable, x: Tensor) -> None:
-    """Call the method that makes a cache for all tokens of x, and some more; its arguments are told by their names."""
+def _filled(short: object, long: object) -> bool:
+    """Whether tensors with room for all tokens hold other numbers after one more."""
+    pairs = list(zip(_tensors(short), _tensors(long), strict=False))
+    return any(s.shape == t.shape and s.ndim > 2 and not torch.equal(s, t) for s, t in pairs)
+
+
+def _made(maker: Callable, x: Tensor, target: object) -> object:
+    """Return a cache for all tokens of x, and some more; arguments are told by their names, or are of the layer."""
     known = {r"batch|bsz|^bs$|^b$": len(x), r"len|seq|max|tokens": x.shape[1] + 3, "dtype": x.dtype, "device": x.device}
-    names = [p.name for p in parameters_of(maker).values() if p.default is p.empty]
-    maker(**{name: next(value for words, value in known.items() if re.search(words, name)) for name in names})
+    values = {}
+    for name in (p.name for p in parameters_of(maker).values() if p.default is p.empty):
+        fits = [value for words, value in known.items() if re.search(words, name)]
+        values[name] = fits[0] if fits else getattr(target, name)
+    return maker(**values)
 
 
 def _at(result: object, path: tuple) -> object:

@@ -321,7 +321,7 @@ def scale(exam: Exam, j: int) -> Said:
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
     factors = [i.factor if i.kind in ("projection", "given", "") and not i.far else None for i in infos]
     factors.append(step.of_scores.factor)
-    if None in factors and _by_own_keys(step):
+    if None in factors and _by_own_keys(step, exam.B):
         return "wrong-scale", "the score of query i and key j is divided by |q_i|·|k_i|; |k_j| is the norm of its key."
     normed = [factor is None for factor in (*factors[:2], step.of_v.factor)]  # perhaps, queries, keys and values
     if normed == [False, True, True] and not torch.equal(step.k, step.v):  # latents may be both
@@ -342,20 +342,25 @@ def scale(exam: Exam, j: int) -> Said:
     return code, f"{said} {named(factor, step, exam)}".strip()
 
 
-def _by_own_keys(step: Step) -> bool:
-    """Whether scores are divided by the norm of the key at the query's own place, and not by that of their key."""
+def _by_own_keys(step: Step, samples: int) -> bool:
+    """Whether scores are divided by the norm of the key at the query's own place, and not by that of their key.
+
+    What stands in them beside, such as a table of positions, is the same for two samples, and their difference tells.
+    """
     shape = step.used.shape
-    if (
-        step.raw is None
-        or (step.raw.shape, step.scores.numel()) != (shape, shape.numel())
-        or step.q.shape != step.k.shape
-    ):
+    if step.raw is None or step.raw.shape != shape or step.scores.numel() != shape.numel() or samples < 2:
         return False
-    (q, k), seen = (x.double().norm(dim=-1) for x in (step.q, step.k)), step.used > 0
-    scales = torch.where(seen, step.scores.view(shape).double() / step.raw.double() * (q * k)[..., None], torch.nan)
-    middle = scales.nanmean((1, 2), keepdim=True)  # one for each map
+    if step.q.shape != step.k.shape or shape[0] % samples or not bool((step.used > 0).any()):
+        return False
+    (q, k), of = (x.double().norm(dim=-1) for x in (step.q, step.k)), (samples, -1, *shape[1:])
     uneven = bool(((k.std(-1) / k.mean(-1)) > 1e-3).all())
-    return uneven and bool(((scales - middle).abs() < 1e-4 * middle.abs())[seen].all())
+    cosines = (step.raw.double() / (q * k)[..., None]).view(of)
+    seen = (step.used > 0).view(of)[:2].all(0) & ~torch.eye(*shape[1:], dtype=torch.bool)  # there both say the same
+    one, other = (x[0] - x[1] for x in (cosines, step.scores.view(of).double()))
+    one, other = (torch.where(seen, x, 0.0) for x in (one, other))
+    middle = (other / one).nanmedian(-1, keepdim=True).values.nanmedian(-2, keepdim=True).values  # one for each map
+    near = (other - middle * one).abs() <= 1e-4 * other.abs().amax((-2, -1), keepdim=True)
+    return uneven and bool(seen.sum((-2, -1)).min() > 3 and near.all())
 
 
 def named(factor: float, step: Step, exam: Exam) -> str:

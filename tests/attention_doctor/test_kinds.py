@@ -290,6 +290,52 @@ class Allocated(Slots):
         return torch.arange(self.keys.shape[2]) <= input_pos[:, None]
 
 
+class KVPairs:
+    """A cache that its layer's author wrote."""
+
+    pairs = None
+
+
+class InAnObject(Cached):
+    """Its cache is an object of a class that stands beside it, and no type names it."""
+
+    careless = False  # whether a prompt that fills a cache sees its own future
+
+    def shown(self, Tq, Tk):
+        return super().shown(Tq, Tk) | (self.careless and self.cached and Tq > 1)
+
+    def forward(self, x, cache=None):
+        self.cached = cache is not None
+        out, present = self.calculated(x, cache.pairs if self.cached else None)
+        if self.cached:
+            cache.pairs = present
+        return out
+
+
+class SlotsCache(nn.Module):
+    """Room for the keys and values of all tokens that may come."""
+
+    def __init__(self, batch_size, max_len, h, hd):
+        super().__init__()
+        self.register_buffer("slots", torch.zeros(2, batch_size, h, max_len, hd))
+
+
+class InSlots(Cached):
+    """It fills what it is handed from a place on, and sees no slot behind its own."""
+
+    empty = False  # whether one new token sees the slots that nothing has filled
+
+    def forward(self, x, kv_cache=None, start_pos=0):
+        q, k, v = self.qkv(x)
+        until = start_pos + x.shape[1]
+        if kv_cache is not None:
+            kv_cache.slots[:, :, :, start_pos:until] = torch.stack((k, v))
+            k, v = kv_cache.slots if self.empty and x.shape[1] == 1 else kv_cache.slots[:, :, :, :until]
+        shown = self.shown(x.shape[1], until)
+        shown = nn.functional.pad(shown, (0, k.shape[2] - until), value=True)
+        return self.out(self.score(q, k).masked_fill(~shown, -1e9).softmax(-1) @ v)
+
+
 class InWords(KeyMask):
     """A helper says what its mask means."""
 
@@ -356,6 +402,8 @@ KINDS = [  # a healthy kind, what spoils it, and the code
         {"filled": lambda self, input_pos: Allocated.filled(self, input_pos) | (len(input_pos) == 1)},
         "cache-differs",
     ),
+    (InAnObject, {"careless": True}, "cache-differs"),
+    (InSlots, {"empty": True}, "cache-differs"),
     *STRANGE,
     *BEYOND,
 ]

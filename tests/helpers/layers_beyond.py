@@ -333,6 +333,11 @@ class Cosines(Layer):
         return super().forward(x)
 
 
+class CosinesOfPlaces(Cosines):
+    def score(self, q, k):
+        return super().score(q, k) - torch.arange(q.shape[2]).sub(torch.arange(k.shape[2])[:, None]).abs() / 9
+
+
 def _merge(self, heads):
     return heads.reshape(len(heads), heads.shape[2], -1)
 
@@ -361,5 +366,6 @@ BEYOND = [  # a healthy kind, what spoils it, and the code
     (AlongEdges, {"ends": 0}, "softmax-axis"),
     (OfDocuments, {"of_heads": lambda self, mask: mask.repeat(self.h, 1, 1)}, "mask-order"),
     (Cosines, {"of_keys": lambda self, norms: norms}, "wrong-scale"),
+    (CosinesOfPlaces, {"of_keys": lambda self, norms: norms}, "wrong-scale"),
     (Memories, {"merge": _merge}, "mixes-tokens-on-merge"),
 ]
