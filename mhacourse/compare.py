@@ -1,8 +1,8 @@
-"""Two results compared, and the first difference said in words.
+"""How two results are compared, and how their first difference is put into words.
 
-What counts as the same is decided here: kinds must agree (a boolean mask is no mask of numbers), widths need not
-(float64 for float32), numbers agree up to rounding, and how a tensor lies in memory does not matter. Only tensors,
-numbers, text and sequences of them are looked into; of anything else a learner returns, only its type is named.
+This module decides what counts as the same: kinds must agree (a boolean mask is no mask of numbers), widths need not
+(float64 for float32), numbers agree up to rounding, and the memory layout of a tensor does not matter. It looks into
+tensors, numbers, text and sequences of them; of anything else that a learner returns, it names only the type.
 """
 
 import math
@@ -26,9 +26,9 @@ class Difference:
 
     Args:
         kind: `type`, `dtype`, `shape` or `value`.
-        expected: what should be there, in words; empty where nothing but what came can be said.
-        got: what came, and where that helps, how to come from it to what was asked.
-        place: where in a tensor, such as "sample 0, head 1" or "[0, 1]"; empty where that means nothing.
+        expected: what should be there, in words; empty if only what came can be named.
+        got: what came and, where that helps, how to turn it into what was asked.
+        place: where in a tensor, such as "sample 0, head 1" or "[0, 1]"; empty if that means nothing.
         path: which part of a result in several parts, the outermost first: (0, 1) for `[0][1]`, or by its name.
     """
 
@@ -57,7 +57,7 @@ def difference(expected: object, got: object, axes: Axes = ()) -> Difference | N
 
     Args:
         expected, got: tensors, numbers, text, sets, or sequences of these.
-        axes: what the axes of a tensor are called in the sentence; for several results, by what each is called.
+        axes: what the axes of a tensor are called in the sentence; for several results, by the name of each.
     """
     expected = _plain(expected)
     if expected is None:  # a part that a wrong answer leaves out; no right result is None
@@ -107,22 +107,22 @@ def _tensors(expected: Tensor, got: object, axes: tuple[str, ...]) -> Difference
 
 
 def _cure_of_dtype(expected: Tensor, got: Tensor) -> str:
-    """Say what to do where nothing but the dtype is wrong; nothing where the numbers are others, too."""
+    """Say what to do if only the dtype is wrong; nothing if the numbers differ, too."""
     if expected.shape != got.shape or got.is_complex():
         return ""
     if not torch.equal(expected.detach().double(), got.detach().cpu().double()):
         return ""
     cure = {"boolean": ".bool()", "floating": ".float()", "integer": ".long()"}.get(_family(expected.dtype), "")
-    return f"; otherwise it is right: {cure} makes it so" if cure else ""
+    return f"; otherwise it is right, so add {cure}" if cure else ""
 
 
 def readable(x: Tensor) -> bool:
-    """Return whether the numbers of a tensor can be had: not on the meta device, in a sparse one, a nested one, …."""
+    """Return whether the numbers of a tensor can be read: not on the meta device, in a sparse or nested tensor, …."""
     return x.layout == torch.strided and not (x.is_meta or x.is_quantized or x.is_nested)
 
 
 def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[str, ...]) -> str:
-    """Say how a shape differs from another: axes exchanged, joined, missing, added; nothing where that is not sure.
+    """Say how a shape differs from another: axes exchanged, joined, missing, added; nothing if that is not sure.
 
     Args:
         expected, got: the two shapes.
@@ -130,16 +130,16 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
     """
     if expected and not got:
         *some, last = axes or ("place",)
-        return f"one number came; asked is one for each {', '.join(some)}{' and ' if some else ''}{last}"
+        return f"this is one number, not one for each {', '.join(some)}{' and ' if some else ''}{last}"
     if len(axes) != len(expected):
         axes = tuple(f"size {size}" for size in expected)
     if len({*expected} - {1}) < len(expected):  # two sizes alike: nobody can tell which is which
         return ""
     name = dict(zip(expected, axes, strict=True))
     if sorted(got) == sorted(expected):
-        return f"the axes stand in the order ({', '.join(name[size] for size in got)})"
+        return f"the axes are in the order ({', '.join(name[size] for size in got)})"
     if len(got) == len(expected) + 1 and tuple(size for size in got if size != 1) == expected:
-        return "there is an axis of size 1 too many"
+        return "there is one axis of size 1 too many"
     if len({*got}) < len(got):
         return ""
     missing = [size for size in expected if size not in got]
@@ -180,10 +180,10 @@ def _place(index: tuple[int, ...], axes: tuple[str, ...]) -> str:
 
 
 def _no_tensor(expected: Tensor, got: object) -> str:
-    """Return in words what came in the place of a tensor, and how to come from it to one."""
+    """Return in words what came instead of a tensor, and how to turn it into one."""
     if isinstance(got, (list, tuple)) and any(isinstance(part, Tensor) for part in got):
         right = [i for i, part in enumerate(got) if isinstance(part, Tensor) and difference(expected, part) is None]
-        cure = f"part [{right[0]}] of it is what is asked for" if right else "return one, or join them into one"
+        cure = f"part [{right[0]}] of it is the tensor asked for" if right else "return one, or join them into one"
         return f"several things in {kind_of(got)}; {cure}"
     made = type(got).__module__ == "numpy" or isinstance(got, (list, tuple)) and _are_numbers(got)
     return kind_of(got) + ("; torch.as_tensor(...) makes one" if made else "")
@@ -214,7 +214,7 @@ def _sequences(expected: tuple | list, got: object, axes: Axes) -> Difference | 
 
 
 def show(value: object, depth: int = 0) -> str:
-    """Return a short text for what is known to be harmless to print, the type's name for everything else."""
+    """Return a short text for a value that is known to be harmless to print, the type's name for any other."""
     text = _show(value, depth)
     return text if len(text) <= 600 else text[:600] + " …"
 

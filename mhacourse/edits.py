@@ -1,10 +1,10 @@
 """The error model: a wrong answer is often a right one with a small edit.
 
 After R. Singh, S. Gulwani and A. Solar-Lezama, *Automated feedback generation for introductory programming assignments*
-(PLDI 2013). `_slips` says what people write in the place of a piece of a right answer; the edit is looked for that does
-what a learner's function does. A slip that happens in many exercises is a line here, one of a single exercise an entry
-of its catalogue. What an edit says must be seen in the learner's own code: for a name that only our solution has, `…`
-stands there, and it is never said.
+(PLDI 2013). `_slips` says what people write instead of a piece of a right answer; `find` looks for the edit that does
+what a learner's function does. A slip that happens in many exercises is a line here; a slip of a single exercise is an
+entry in its catalogue. An edit may name only what is in the learner's own code: a name that only our solution has
+becomes `…`, and such an edit is never told.
 """
 
 import ast
@@ -58,19 +58,19 @@ ROUNDS = {
     "[i + 1 for i in {}]": "a loop that counts from 1",
 }
 WHY = {  # the reader's question, by what is said: the first that is found in it
-    r"\*\* 0\.5|root": "A sum of n products grows with the root of n: which n is it here that the scale is to undo?",
-    "exchanged|as well": "Say of each name in the task what it holds, and where it is asked for.",
-    "a fixed": "That is right at one size only: read sizes off the shapes.",
-    r"shape\[": "Write the shape down, and beside each of its numbers what it counts.",
-    "a reshape in|arguments of [rv]": "reshape and view count the numbers out again in their order; only transpose and "
+    r"\*\* 0\.5|root": "A sum of n products grows with the root of n: which n must the scale undo here?",
+    "exchanged|as well": "For each name in the task, say what it holds and where it is asked for.",
+    "a fixed": "That is right for only one size: read sizes off the shapes.",
+    r"shape\[": "Write down the shape, and beside each of its numbers what that number counts.",
+    "a reshape in|arguments of [rv]": "reshape and view deal numbers out again in the same order; only transpose and "
     "permute exchange axes (lesson 03).",
-    "without keepdim": "Without keepdim=True what was one number for each row lies along the columns (lesson 04).",
-    r"\.m?T|product": "Write both shapes beside the product: the two sizes in the middle must mean the same.",
+    "without keepdim": "Without keepdim=True, the one number for each row lines up with columns (lesson 04).",
+    r"\.m?T|product": "Write both shapes beside the product: the two sizes in the middle must mean the same thing.",
     r"0\.0 in": "A hidden score of 0 still gets a share: e to the power of 0 is 1. Only minus infinity gets none.",
-    r"dim=|everything|\w\(-?\d": "Write the shape of what comes in beside the line, and name its axes: along which are "
-    "numbers put together?",
+    r"dim=|everything|\w\(-?\d": "Write the input's shape beside the line, and name its axes: along which of them does "
+    "the line combine numbers?",
     "round": "Work out the first and the last entry by hand.",
-    "axis|axes|alone|order": "The task says what comes back, with which axes, in which order.",
+    "axis|axes|alone|order": "The task says what to return, with which axes, in which order.",
     "other way round|ignored": "Take one entry, and say what True means for it, and what False.",
 }
 
@@ -79,7 +79,7 @@ Read = Callable[[str], str]  # returns code as a learner can read it, with `…`
 
 
 def why_of(says: str, source: str) -> str:
-    """Return what to think of where an edit was made; nothing where that names functions that are not theirs."""
+    """Return what a learner should think of at an edit; nothing if that names functions that they do not use."""
     says = says.partition(" before ")[0]
     named = re.findall(r"\w+(?=\()|(?<=arguments of )\w+|reshape", says)
     if named and not any(f in source for f in (*named, *(ORDERED if {*named} & {*ORDERED} else ()))):
@@ -92,8 +92,8 @@ class Edit:
     """A small edit of a right answer, made into a function when it is first tried.
 
     Args:
-        says: what the function does then, to follow "it does what a right one would do".
-        cost: among the edits that fit, the cheapest is told.
+        says: what the function does then, to follow "it does what a right answer would do".
+        cost: of the edits that fit, the note tells the cheapest.
         make: makes the function.
     """
 
@@ -104,22 +104,23 @@ class Edit:
     _known: dict[int, Outcome | None] = field(default_factory=dict)
 
     def can_be_told(self, source: str) -> bool:
-        """Return whether all that it names can be seen by who has not seen our solution, but has written `source`."""
+        """Return whether a learner who wrote `source`, and has not seen our solution, knows all that it names."""
         ordered = "arguments of" not in self.says or any(f in source for f in ORDERED)
-        return ordered and "…" not in self.says
+        dropped = re.fullmatch(r"without (\w+)", self.says)  # of a learner who calls it twice that would be no help
+        return ordered and "…" not in self.says and not (dropped and source.count(f"{dropped[1]}(") > 1)
 
     def is_written(self, source: str) -> bool:
-        """Return whether the code that it puts in stands in a learner's source."""
-        put = re.match(r"with (?:a fixed |a )?(.+) in the place of", self.says)
+        """Return whether the code that it puts in is part of a learner's source."""
+        put = re.match(r"with (?:a fixed |a )?(.+) in place of", self.says)
         return put is None or put[1].replace(" ", "") in source.replace(" ", "")
 
     def told(self, source: str) -> str:
-        """Return what it says; of an index that the learner has not written, that it is another one."""
+        """Return what it says, without an index that the learner has not written."""
         other = r"shape\[-?\d\] in", "another axis of shape in"
         return self.says if self.is_written(source) else re.sub(*other, self.says)
 
     def outcome(self, case: int, inputs: tuple) -> Outcome | None:
-        """Return what the edited function does with a case; None where it came to no end, or is no Python."""
+        """Return what the edited function does with a case; None if it did not end, or is not Python."""
         if case not in self._known:
             self._known[case] = None
             with contextlib.suppress(SyntaxError):
@@ -149,7 +150,7 @@ def edits_of(answers: Sequence[Callable], example: tuple, axes: tuple[str, ...])
 
 
 def _slips(node: ast.AST, read: Read, names: dict[str, list[str]]) -> Iterator[Slip]:
-    """Yield what people write in the place of a piece of code; of a loop, of what it goes through.
+    """Yield what people write instead of a piece of code; for a loop, instead of what it iterates over.
 
     Args:
         node: the piece.
@@ -169,17 +170,17 @@ def _slips(node: ast.AST, read: Read, names: dict[str, list[str]]) -> Iterator[S
             yield f"({unparse(of)})", "with a condition the other way round", 1
         case ast.UnaryOp(op=ast.USub(), operand=ast.Attribute(attr="inf")):
             for low in ("0.0", "torch.inf"):
-                yield low, f"with {low} in the place of -torch.inf", 1
+                yield low, f"with {low} in place of -torch.inf", 1
         case ast.Constant(value=bool()):
             return
         case ast.Constant(value=int() | float()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
             n = ast.literal_eval(node)
             for x in dict.fromkeys((n + 1, n - 1, 0, 1, 2 * n, n / 2)):
-                yield f"({x})", f"with {x:g} in the place of {n:g}", 1.6
+                yield f"({x})", f"with {x:g} in place of {n:g}", 1.6
         case ast.Name(id=name) if name in names:
             yield from _of_size(read(name)) if name in names["sizes"] else ()
             for other in names[name]:
-                yield f"({other})", f"with {read(other)} in the place of {read(name)}", 1.8
+                yield f"({other})", f"with {read(other)} in place of {read(name)}", 1.8
         case ast.Return(value=ast.Tuple(elts=parts)):
             yield f"return {', '.join(map(unparse, parts[::-1]))}", "with the results exchanged", 1
         case ast.For(iter=of) | ast.comprehension(iter=of):
@@ -189,13 +190,13 @@ def _slips(node: ast.AST, read: Read, names: dict[str, list[str]]) -> Iterator[S
 
 def _of_size(shown: str) -> Iterator[Slip]:
     for size in (1, 2, 4, 8):
-        yield f"({size})", f"with a fixed {size} in the place of {shown}", 1.9
+        yield f"({size})", f"with a fixed {size} in place of {shown}", 1.9
 
 
 def _of_turn(x: str, turn: str) -> Iterator[Slip]:
     yield x, f"without {turn}", 1
-    yield f"{x}.reshape({x}{turn}.shape)", f"with a reshape in the place of {turn}", 1
-    yield f"{x}.permute(*range({x}.ndim)[::-1])", "with .T, which turns all axes", 1.1
+    yield f"{x}.reshape({x}{turn}.shape)", f"with a reshape in place of {turn}", 1
+    yield f"{x}.permute(*range({x}.ndim)[::-1])", "with .T, which reverses all axes", 1.1
 
 
 def _of_operation(node: ast.BinOp, read: Read) -> Iterator[Slip]:
@@ -210,9 +211,9 @@ def _of_operation(node: ast.BinOp, read: Read) -> Iterator[Slip]:
         yield kept, f"without {part if '…' in out else f'{seen} {out}'.rstrip()}", 1
     if seen.startswith("the root") and a.endswith(("(head_dim)", ".shape[-1])")):
         heads = a.replace("head_dim", "num_heads").replace("shape[-1]", "shape[1]")
-        yield f"(({a} * {heads}) ** 0.5)", "with the root of the whole width, not of one head's", 1.2
+        yield f"(({a} * {heads}) ** 0.5)", "with the root of the whole width, not of one head's width", 1.2
     for other in others.split():
-        words = f"with {other} in the place of {sign}"
+        words = f"with {other} in place of {sign}"
         yield f"({a} {other} {b})", words if "…" in shown or not shown else f"{words} before {shown}", 1.2
 
 
@@ -233,7 +234,7 @@ def _of_call(node: ast.Call, read: Read) -> Iterator[Slip]:
     if f not in KEPT:
         yield f"({x})", f"without {f if owner == x else unparse(node.func)}", 1
     if f in INSTEAD:
-        yield called(INSTEAD[f], given), f"with {INSTEAD[f]} in the place of {f}", 1.4
+        yield called(INSTEAD[f], given), f"with {INSTEAD[f]} in place of {f}", 1.4
     if f in SUMS:
         yield called(f, []), f"with {f} over everything", 1
     if "keepdim=True" in given:
@@ -241,7 +242,7 @@ def _of_call(node: ast.Call, read: Read) -> Iterator[Slip]:
     if f in ("transpose", "permute"):
         yield from _of_turn(f"({x})", f".{f}({', '.join(given)})")
     for other in _numbers_changed(given):
-        words = f"with {f}({', '.join(other)}) in the place of {f}({', '.join(given)})"
+        words = f"with {f}({', '.join(other)}) in place of {f}({', '.join(given)})"
         yield called(f, other), read(words), 1
     for order in itertools.permutations(given) if f in ORDERED and len(given) in (3, 4) else ():
         yield called(f, order), f"with the arguments of {f} in another order", 1.3
@@ -255,10 +256,10 @@ def _of_index(x: str, index: ast.expr, read: Read) -> Iterator[Slip]:
         name = "shape"
         yield from _of_size(read(f"{x}[{parts[0]}]"))
     else:
-        yield x, "without the choice by an index [ ]", 1.5
+        yield x, "without selecting by an index [ ]", 1.5
         others += [*itertools.permutations(parts), (":", *parts)]
     for other in others:
-        words = read(f"with {name}[{', '.join(other)}] in the place of {name}[{', '.join(parts)}]")
+        words = read(f"with {name}[{', '.join(other)}] in place of {name}[{', '.join(parts)}]")
         if "…" in words:
             n = len(parts)
             words = f"with an index on axis {n}, not {n - 1}" if len(other) > n else "with an index in another order"
@@ -293,7 +294,7 @@ class _Places:
         self._learn()
 
     def _learn(self) -> None:
-        """Note what each variable stands for in code that a learner can read, `…` where that is not to be said."""
+        """Note what each variable stands for in code that a learner can read, `…` if that must not be told."""
         nodes = [*ast.walk(self.function)]
         stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         self.meaning = dict.fromkeys(stored, "…")
@@ -320,7 +321,7 @@ class _Places:
         return "…" if hidden else text
 
     def edits(self, texts: set[str]) -> Iterator[Edit]:
-        """Yield the edits whose texts are not there yet, and those of all places at which the same can be said."""
+        """Yield the edits whose texts are new, and those that make the same edit at all places that it fits."""
         alike: dict[str, list] = defaultdict(list)
         for (start, end), (put, says, cost) in sorted(self._slips(), key=lambda one: one[1][2]):
             text = self.text[:start] + put + self.text[end:]
@@ -334,7 +335,7 @@ class _Places:
                 text = self.text
                 for start, end, put, _ in places:
                     text = text[:start] + put + text[end:]
-                says = f"{says}, wherever it stands"
+                says = f"{says}, wherever it appears"
                 yield Edit(says, places[0][3] + ALIKE, lambda text=text: self._made(text))
 
     def _slips(self) -> Iterator[tuple[tuple[int, int], Slip]]:
@@ -364,7 +365,7 @@ class _Places:
 Change = tuple[str, Real, Callable]
 
 ARGUMENT: list[Change] = [  # what people make of an argument: what is said of its name, the cost, the change
-    ("with {} turned, its last two axes exchanged", 1.3, lambda x: x.mT),
+    ("with the last two axes of {} exchanged", 1.3, lambda x: x.mT),
     ("with the first two axes of {} exchanged", 1.3, lambda x: x.transpose(0, 1)),
     ("with {} the other way round", 1, torch.logical_not),
     ("with {} ignored, as if it were True everywhere", 1.2, lambda x: x | True),
@@ -376,7 +377,7 @@ ARGUMENT: list[Change] = [  # what people make of an argument: what is said of i
 RESULT: list[Change] = [
     ("but with whole numbers", 1, torch.Tensor.long),
     ("but with floating numbers", 1, torch.Tensor.float),
-    ("and then turns the sign", 1.1, torch.neg),
+    ("and then flips the sign", 1.1, torch.neg),
     ("in percent", 1.4, lambda y: 100 * y),
 ]
 ALONG_ONE: list[Change] = [  # along one axis of the result, by its name
@@ -434,7 +435,7 @@ def find(
     Args:
         edits: of the exercise, the cheapest first.
         inputs, right, theirs: the cases, and what our answer and the learner's do with them.
-        source: of the learner's function, empty where it is not to be had.
+        source: of the learner's function, empty if there is none.
     """
     if len(theirs) < len(inputs) or not _say_enough(theirs, right):
         return None
@@ -450,14 +451,14 @@ def find(
 
 
 def _same(edited: Outcome, theirs: Outcome) -> bool:
-    """Return whether both did the same; where there is no result, the messages must agree, with the sizes in them."""
+    """Return whether both did the same; if both failed, their messages must agree, with the sizes in them."""
     if edited.failure and theirs.failure:
         return edited.failure.message == theirs.failure.message
     return same_result(edited, theirs)
 
 
 def _say_enough(theirs: Sequence[Outcome], right: Sequence[Outcome]) -> bool:
-    """Return whether wrong results hold enough to be no chance; where there are none, the errors by their sizes."""
+    """Return whether wrong results hold enough numbers to rule out chance; if all failed, whether the messages do."""
     if all(other.failure or same_result(ours, other) for ours, other in zip(right, theirs, strict=True)):
         messages = {other.failure.message for other in theirs if other.failure}
         return sum(bool(re.search(r"\d", message)) for message in messages) > 1

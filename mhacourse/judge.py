@@ -1,8 +1,8 @@
-"""An answer judged: a list of steps, of which the first that has something to say is heard.
+"""How an answer is judged: a list of steps, of which the first that has something to say is heard.
 
-A step takes an `Attempt` and returns what is to be said, or None. Another way to name a mistake is one more step
-behind `known_mistake`. What an answer does is found out in `attempt`; the exercise itself adds its name, where to
-read on, and the progress.
+A step takes an `Attempt` and returns a note, or None. To name mistakes in another way, add a step after
+`known_mistake`. `attempt` finds out what an answer does; the exercise adds its name, where to read on, and the
+progress.
 """
 
 import contextlib
@@ -37,12 +37,12 @@ def _mistake(attempt: Attempt, name: str, what: str = "", why: str = "", code: s
 
 
 def untouched(attempt: Attempt) -> Note | None:
-    """Leave the dots of the stub, and the None of a cell that was not run, as not yet written."""
+    """Report the stub's dots, and the None of a cell that was not run, as not yet written."""
     return _still_open(attempt) if attempt.answer is None or attempt.answer is ... else None
 
 
 def no_function(attempt: Attempt) -> Note | None:
-    """Ask for a function where something else came."""
+    """Ask for a function if the answer is something else."""
     if callable(attempt.answer):
         return None
     words = f"expected a function, got {kind_of(attempt.answer)}; give the function itself, without calling it"
@@ -59,7 +59,7 @@ def wrong_arity(attempt: Attempt) -> Note | None:
     try:
         signature.bind(*names)
     except TypeError:
-        words = f"the check calls it with {len(names)} arguments, ({', '.join(names)}); yours takes {signature}"
+        words = f"the check calls it with {len(names)} arguments, ({', '.join(names)}); your function takes {signature}"
         return not_yet("arity", ("", words))
     return None
 
@@ -74,7 +74,7 @@ def returns_nothing(attempt: Attempt) -> Note | None:
 
 
 def as_given(attempt: Attempt) -> Note | None:
-    """Leave the code that a learner starts from as it is, whatever it was copied into."""
+    """Report the code that a learner starts from as such, wherever it was copied."""
     given = attempt.exercise.given_outcomes
     same = given is not None and same_results(given, attempt.outcomes, attempt.exercise.right)
     if not same or changes(given) != changes(attempt.outcomes):
@@ -83,12 +83,12 @@ def as_given(attempt: Attempt) -> Note | None:
 
 
 def right(attempt: Attempt) -> Note | None:
-    """Accept what gives the right result on every input, and leaves the inputs alone."""
+    """Accept an answer that gives the right result on every input, and leaves the inputs alone."""
     return accept(attempt) if all(case.is_right for case in attempt.cases) else None
 
 
 def accept(attempt: Attempt) -> Note:
-    """Accept the answer, and say what was printed, what there is to explain and what to remark."""
+    """Accept the answer, with what it printed, the explanation and any remarks."""
     explanation = attempt.exercise.explanation
     parts = [*attempt.printed, *([("", explanation)] if explanation else [])]
     parts += remarks_on(attempt.exercise, attempt.answer)
@@ -109,11 +109,11 @@ def small_edit(attempt: Attempt) -> Note | None:
     if edit is None:
         return None
     says, why = edit.told(source), why_of(edit.says, source)
-    return _mistake(attempt, f"It does what a right one would do {says}", why=why, code=edit.says)
+    return _mistake(attempt, f"It does what a right answer would do {says}", why=why, code=edit.says)
 
 
 def stopped(attempt: Attempt) -> Note | None:
-    """Show the error, the time-out or the want of memory, with what it often means."""
+    """Show the error, the time-out or the lack of memory, with what it often means."""
     failure = attempt.worst.theirs.failure
     if failure is None:
         return None
@@ -128,16 +128,16 @@ def changes_its_input(attempt: Attempt) -> Note | None:
         return None
     names = " and ".join(attempt.exercise.parameters[i] for i in attempt.worst.theirs.changed)
     words = (
-        f"The result is right, but your function changes {names} of its caller. "
-        "Make a new tensor: no +=, no method that ends in an underscore."
+        f"The result is right, but your function changes its caller's {names}. "
+        "Make a new tensor: no +=, no method whose name ends in an underscore."
     )
     return not_yet("changes its input", ("", words), *attempt.printed)
 
 
 def first_difference(attempt: Attempt) -> Note:
-    """Say what is true of the result, its axes first where it has other ones, and show the first difference.
+    """Say what is true of the result, any wrong axes first, and show the first difference.
 
-    That axes are lost or joined names a mistake only where the numbers are right otherwise: those of `x * 0` are not.
+    Lost or joined axes name a mistake only if the numbers are right otherwise: those of `x * 0` are not.
     """
     difference = attempt.worst.difference
     seen = [("", words) for words in observe(attempt.cases)]
@@ -152,7 +152,7 @@ def first_difference(attempt: Attempt) -> Note:
 
 
 def in_numbers(attempt: Attempt) -> Note | None:
-    """Say what the given numbers are, where that can be known: exchanged, too large by a size, in another unit."""
+    """Say what is wrong with the given numbers, if it can be known: exchanged, too large by a size, another unit."""
     exercise = attempt.exercise
     where, cause = explain(exercise.answer, attempt.answer, exercise.sizes)
     if not where and not cause:
@@ -168,12 +168,12 @@ def first_difference_untold(attempt: Attempt) -> Note:
 
 
 def no_option(attempt: Attempt) -> Note | None:
-    """Ask for letters out of the options where something else came."""
+    """Ask for letters from the options if the answer is something else."""
     options, chosen = attempt.exercise.options, None if isinstance(attempt.answer, dict) else letters_in(attempt.answer)
     if chosen is None:
         return not_yet("type", ("", f'expected letters such as "AB", got {kind_of(attempt.answer)}'))
     if not chosen <= set(options):
-        return not_yet("type", ("", f"expected letters out of {', '.join(options)}, got {show(attempt.answer)}"))
+        return not_yet("type", ("", f"expected letters from {', '.join(options)}, got {show(attempt.answer)}"))
     return None
 
 
@@ -181,7 +181,7 @@ def wrong_option(attempt: Attempt) -> Note | None:
     """Name the first letter that does not belong to the answer, then the first that is missing."""
     options, chosen, wanted = attempt.exercise.options, letters_in(attempt.answer), {*attempt.exercise.answer}
     if chosen == {*options} - wanted and len(chosen) > 1:
-        words = "Exactly the letters that should not be in the answer. Read the question again: what does it ask for?"
+        words = "These letters are exactly the ones to leave out. Read the question again: what does it ask for?"
         return not_yet("wrong: the opposite", ("", words))
     more = len(chosen ^ wanted) - 1
     also = [("", f"{'One more letter is' if more == 1 else f'{more} more letters are'} not right yet.")] if more else []
@@ -219,5 +219,5 @@ CHOICE: tuple[Step, ...] = (untouched, no_option, wrong_option, accept)
 
 
 def judge(steps: tuple[Step, ...], attempt: Attempt) -> Note:
-    """Return what the first step has to say that says anything; the last one always does."""
+    """Return the note of the first step that has one; the last step always does."""
     return next(note for step in steps if (note := step(attempt)) is not None)

@@ -1,4 +1,4 @@
-"""A mended layer beside the healthy one, at the same weights, case by case; and what is said of it."""
+"""How a mended layer is compared with the healthy one, with the same weights, case by case, and the note on it."""
 
 import ast
 import inspect
@@ -19,11 +19,11 @@ AXES, MASK_AXES = ("sample", "token", "feature"), ("sample", "query", "key")
 
 
 class OtherParameters(Exception):
-    """A mended layer whose parameters are not those of the given one."""
+    """A mended layer whose parameters are not those of the given layer."""
 
 
 class ChangesInputs(Exception):
-    """A mended layer that writes into what it was handed."""
+    """A mended layer that writes into its inputs."""
 
 
 def calls_of(problem) -> list[tuple[str, tuple[int, int]]]:
@@ -49,7 +49,7 @@ def outcomes_of(
 
 
 def judged_mending(problem, layer: object) -> Note:
-    """Return what is to be said of a learner's mended class."""
+    """Return the note on a learner's mended class."""
     name = problem.healthy.__name__
     if layer is ... or layer is None:
         return Note("not yet mended.", [("", f"When stuck: problem.{problem.name}.hint()")], code="stub")
@@ -60,20 +60,21 @@ def judged_mending(problem, layer: object) -> Note:
     printed = [("You printed:", ""), ("code", printed)] if printed else []
     wrong = _wrong(problem, outcomes)
     if not any(wrong.values()) and (problem.changes or "cause" in problem.done):
-        said = "At the same weights it does what the healthy layer does." if problem.changes else "Nothing was to mend."
+        same = "With the same weights, it does what the healthy layer does."
+        said = same if problem.changes else "There was nothing to mend."
         return Note("right.", [("", said), *printed], mood="right", code="right")
     if same_results(outcomes, problem.given_outcomes, problem.right_outcomes):
         written = [*map(source_of, filter(inspect.isfunction, vars(layer).values()))]
         if _methods(*written) <= _methods(problem.source):
-            words = f"Edit the class {name} where it stands, run its cell, then this one."
+            words = f"Edit the class {name} in its own cell, run that cell, then this one."
             return Note("still the code that was given.", [("", words), *printed], code="as given")
         if not problem.changes:
-            said = "At the same weights it does what it should, as the given layer did. Nothing was to mend."
+            said = "With the same weights, it does what it should, as the given layer did. There was nothing to mend."
             return Note("right.", [("", said), *printed], mood="right", code="right")
-        what = "your layer is written in another way, but in each case it does what the given one does."
+        what = "your layer is written differently, but in each case it does what the given layer does."
         parts = [("What:", what), ("Why:", problem.same(written)), ("", f"When stuck: problem.{problem.name}.hint()")]
         return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
-    was_right = [] if problem.changes else [("", "As it was given, it was right at these weights.")]
+    was_right = [] if problem.changes else [("", "As it was given, it was right with these weights.")]
     found = recognise(problem.catalogue(outcomes), outcomes, problem.right_outcomes)
     if found:
         mistake, known, _ = found
@@ -110,7 +111,7 @@ def _error(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, 
 
 
 def _rows(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, str]]:
-    """Return a row for each case; one in which all stopped alike is enough."""
+    """Return a row for each case; a single row if all stopped alike."""
     said = {case: _in_words(found) for case, found in wrong.items()}
     if len(set(said.values())) == 1 and all(isinstance(found, Failure) for found in wrong.values()):
         return [("", said.popitem()[1])]
@@ -122,7 +123,7 @@ def _rows(wrong: Mapping[str, Difference | Failure | None]) -> list[tuple[str, s
 
 
 def _wrong(problem, outcomes: Sequence[Outcome]) -> dict[str, Difference | Failure | None]:
-    """Return for each case what is wrong first; a case that was not reached is late."""
+    """Return for each case the first thing that is wrong; a case that was not reached is late."""
     late = Failure("time", "not reached in time", "")
     names = [name for name, _ in calls_of(problem)]
     found = {name: [] for name in names}
@@ -143,7 +144,7 @@ def _in_words(wrong: Difference | Failure | None) -> str:
 
 
 def _guard_inputs(layer: nn.Module) -> None:
-    """Let a layer raise as soon as a tensor that it was handed is another one after the call."""
+    """Make a layer raise as soon as a call has changed a tensor that it was given."""
     before: list[tuple[Tensor, Tensor]] = []
 
     def remember(module, args, named):
@@ -151,7 +152,7 @@ def _guard_inputs(layer: nn.Module) -> None:
 
     def compare(module, args, named, output):
         if not all(torch.equal(x, kept) for x, kept in before):
-            raise ChangesInputs("the layer changes what its caller handed over; work on a .clone(), or out of place")
+            raise ChangesInputs("the layer changes its caller's tensors; work on a .clone(), or out of place")
 
     layer.register_forward_pre_hook(remember, with_kwargs=True)
     layer.register_forward_hook(compare, with_kwargs=True)

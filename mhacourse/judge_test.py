@@ -1,6 +1,6 @@
-"""What is said of a learner's test for a problem: the first that there is to say, see `judged`.
+"""What a check says of a learner's test for a problem: the first note that applies, see `judged`.
 
-How a test is tried stands in `try_test`.
+`try_test` is where a test is tried.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ APART = "Apart from that, your test finds nothing wrong with any layer."
 
 
 def judged(problem, test: object) -> Note:
-    """Return what is to be said of a learner's test for a problem; its mood is "right" where the test is good."""
+    """Return the note on a learner's test for a problem; its mood is "right" if the test is good."""
     if test is ... or test is None or is_stub(test):
         return Note("not yet written.", [("", f"When stuck: problem.{problem.name}.hint()")], code="stub")
     if isinstance(test, bool) or not callable(test) or isinstance(test, (type, nn.Module)):
@@ -37,8 +37,8 @@ def judged(problem, test: object) -> Note:
     try:
         inspect.signature(test).bind("layer")
     except TypeError:
-        words = f"the check calls it with one argument, a layer; yours takes {inspect.signature(test)}"
-        return not_yet("arity", ("", f"{words}. Make the inputs inside of it: torch.randn(2, 5, layer.d_model)"))
+        words = f"the check calls your test with one argument, a layer; yours takes {inspect.signature(test)}"
+        return not_yet("arity", ("", f"{words}. Make the inputs inside it: torch.randn(2, 5, layer.d_model)"))
     except ValueError:  # some built-in functions have no signature
         pass
     trial = tried(test, [*problem.ill, *problem.well, *problem.others, *problem.with_empty_rows])
@@ -56,7 +56,7 @@ def _nothing(problem, test, trial) -> Note | None:
 
 
 def _stopped(problem, test, trial) -> Note | None:
-    """Tell an error on the layer in question, broken or mended; one of another style may be called otherwise."""
+    """Tell an error on the layer in question, broken or mended; a layer in another style may need other calls."""
     ours = [*zip([*problem.ill, *problem.well], trial.said, strict=False)]
     failed = [(subject, said) for subject, said in ours if isinstance(said, Failure)]
     if not failed:
@@ -67,7 +67,9 @@ def _stopped(problem, test, trial) -> Note | None:
     parts += [("Your call:", misfit)] if misfit else []
     runs = {subject.size for subject, said in ours if not isinstance(said, Failure)}
     if failure.kind == "raised" and runs and not runs & {subject.size for subject, _ in failed}:
-        parts.append(("", "At other sizes it runs: take them from the layer, layer.d_model and layer.num_heads."))
+        parts.append(
+            ("", "Your test runs at other sizes: take them from the layer, layer.d_model and layer.num_heads.")
+        )
     elif problem.returns and "tuple" in failure.message:
         parts.append(("", problem.returns))
     elif not misfit and (advice := advice_for(failure.message)):
@@ -84,13 +86,13 @@ def _no_answer(problem, test, trial) -> Note | None:
 
 
 def _own_layer(problem, test, trial) -> Note | None:
-    """Tell a test that throws away the layer that it is handed, and looks at one that it makes."""
+    """Tell a test that discards the layer that it gets, and looks at one that it makes."""
     given = next(iter(inspect.signature(test).parameters))
     own = re.search(rf"^\s*({given} = (?!{given}\b).+)", source_of(test), re.MULTILINE)
     if own is None or any(subject.calls for subject in trial.subjects):
         return None
-    words = "It throws away the layer that it is handed and looks at its own, so it says the same of every layer. "
-    words += "Leave that line out: the check hands over one layer after another."
+    words = "It discards the layer that it gets and looks at its own, so it says the same of every layer. "
+    words += "Leave that line out: the check passes in one layer after another."
     return not_yet("own", ("code", own[1]), ("", words), title="not yet: it makes a layer of its own.")
 
 
@@ -110,8 +112,8 @@ def _looks_only(problem, test, trial) -> Note | None:
         return None
     if {*Otherwise(outputs=partial(_healed, problem)).tried(test, found).said} != {False}:
         return None
-    words = "Your test calls the layer, but what comes out makes no difference: with the outputs of a healthy layer in "
-    words += "their place, it says the same. So it judges by how the layer is made. Compare outputs."
+    words = "Your test calls the layer, but the outputs make no difference: with a healthy layer's outputs, it "
+    words += "says the same. So it judges by how the layer is made. Compare outputs."
     return not_yet("no output", *_shown(found[0]), ("", words), title="not yet: it does not look at the outputs.")
 
 
@@ -123,7 +125,7 @@ def _healed(problem, output: Tensor, call: Call, calls: object) -> Tensor:
 def _wrong_way(problem, test, trial) -> Note | None:
     """Tell a test that would be right if True meant broken, or if True in a mask meant hidden.
 
-    Which of the two: an answer the wrong way round calls a layer fine that returns random numbers.
+    To tell the two apart: an answer the wrong way round calls a layer of random numbers fine.
     """
     subject = problem.well[0]
     if subject not in trial.which(False):
@@ -134,19 +136,19 @@ def _wrong_way(problem, test, trial) -> Note | None:
             return None
         title = "not yet: it passes the broken layer, and accuses each healthy one."
         title = "not yet: it says the opposite of what it should." if _is_secret(problem) else title
-        words = "It is the wrong way round. True means: the layer is fine."
+        words = "Your test is the wrong way round. True means: the layer is fine."
         return not_yet("passes", *_shown(subject), ("Why:", words), title=title)
     if not any(call.mask is not None for call in subject.calls):
         return None
     loosely = problem.mends["rounding"].test(test)
     if not _is_right(problem, problem.mends["masks turned"].tried(loosely, _called(trial))):
         return None
-    words = "Here True in a mask means: may attend. Hand over ~mask, or change and compare what your mask does hide."
+    words = "Here, True in a mask means: may attend. Pass ~mask, or change and compare what your mask does hide."
     return not_yet("mask", *_shown(subject), ("", words), title="not yet: it would be right if True meant hidden.")
 
 
 def _called(trial: Trial) -> list[Subject]:
-    """Return the layers whose calls are known: those that call their argument x."""
+    """Return the layers whose calls are known: those that name their argument x."""
     return [subject for subject in trial.subjects if subject.calls]
 
 
@@ -179,7 +181,7 @@ def _passes(problem, test, trial) -> Note | None:
     elif found:
         sure = _reason(problem, problem.blind, test, trial, subject, sure=True)
         partly = problem.blind.get("partly", "") if problem.unseen["partly"](subject.calls) else ""
-        words = f"It does see it in {found[0]}: what is different there? {partly}".rstrip()
+        words = f"Your test does see it in {found[0]}: what is different there? {partly}".rstrip()
         parts.append(("Blind:", sure) if sure else ("", words))
     else:
         why = _reason(problem, problem.blind, test, trial, subject)
@@ -190,8 +192,8 @@ def _passes(problem, test, trial) -> Note | None:
 def _reason(problem, reasons, test, trial, subject: Subject, as_broken: bool = False, sure: bool = False) -> str:
     """Return why a test says what it says of a layer.
 
-    First comes the one thing done otherwise with which the test is right on all layers; else, unless that must be
-    sure, what is certain of it.
+    The first choice is the one change with which the test is right on all layers; else, unless the reason must be
+    sure, the first thing that is certain about the test.
     """
     fitting = dict(_certain(problem, reasons, test, subject, as_broken))
     said, until = trial.said[trial.subjects.index(subject)], time.monotonic() + SECONDS
@@ -235,22 +237,22 @@ def _certain(problem, reasons, test, subject: Subject, as_broken: bool) -> Itera
 
 
 def _certain_at_least(problem, subject: Subject) -> str:
-    """Return whether anything wrong came out of a broken layer in the calls of a test, and where."""
+    """Return whether a broken layer did anything wrong in the calls of a test, and where."""
     wrong = {i: call for i, call in enumerate(subject.calls, 1) if not _agrees(problem, call, call.given)}
     if not wrong:
-        return "In none of your calls does this layer do anything wrong: each time it does what a healthy one does."
+        return "This layer does nothing wrong in any of your calls: each time it does what a healthy layer does."
     for (i, one), (j, other) in itertools.combinations(wrong.items(), 2):
         # Up to the order of the tokens, as a test may put that back.
         a, b = (call.gave[0][0].sort(1).values for call in (one, other))
         if a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=CLOSE):
-            words = f"In calls {i} and {j} the layer makes the same mistake, so their outputs agree all the same. "
-            return words + "Let them differ in something that changes the mistake as well."
+            words = f"In calls {i} and {j} the layer makes the same mistake, so their outputs still agree. "
+            return words + "Let the calls differ in something that also changes the mistake."
     where = f"call {min(wrong)}" if len(subject.calls) > 1 else "your call"
     return f"In {where} the layer does something wrong, and your test does not see it. What does it compare?"
 
 
 def _hidden(problem, test, subject: Subject, anew: Otherwise) -> bool:
-    """Return whether with other numbers as well a layer does as a healthy one, or a test that looks says so."""
+    """Return whether a layer acts like a healthy one on other numbers, too, or a test that looks says so."""
     for ill in problem.ill if problem.near else [subject]:
         handed = [(call, given) for call in ill.calls for given in ({}, anew.inputs(call))]
         if all(_agrees(problem, call, {**call.given, **given}) for call, given in handed):
@@ -260,7 +262,7 @@ def _hidden(problem, test, subject: Subject, anew: Otherwise) -> bool:
 
 
 def _agrees(problem, call: Call, given: Mapping[str, object]) -> bool:
-    """Return whether a layer does with some arguments what the healthy one does with the same weights."""
+    """Return whether a layer does with some arguments what the healthy layer does with the same weights."""
     did = []
     with contextlib.suppress(Exception), torch.no_grad(), torch.random.fork_rng(devices=[]):
         for forward in (partial(type(call.layer).forward, call.layer), _healthy_twin(problem, call)):
@@ -298,7 +300,10 @@ def _accuses(problem, test, trial) -> Note | None:
     parts = [*([] if secret else [("For example:", str(subject))]), *_shown(subject)]
     why = _reason(problem, problem.alarm, test, trial, subject)
     if not why and not secret:
-        why = "What this layer returns is right in each of your calls, so what your test asks of it need not hold."
+        why = (
+            "This layer's outputs are right in each of your calls, so what your test asks of it need not hold. Which "
+            "rows does it compare, and which of them must be equal?"
+        )
     return not_yet("accuses", *parts, *([("Why:", why)] if why else []), title=title)
 
 
@@ -312,14 +317,14 @@ def _named(problem, subject: Subject) -> str:
 
 
 def _right(problem, trial) -> list[tuple[str, str]]:
-    """Return which near variants of a healthy layer a test sees or misses, and on which other style it stops."""
+    """Return which near variants of a healthy layer a test sees or misses, and on which other style it fails."""
     near = dict(zip(problem.near, trial.said, strict=False))
     seen, missed = ([name for name in near if near[name] is said] for said in (False, True))
     parts = [("", f"The layer passes. Your test would have seen {_listed(seen)}.")] if near else []
     parts += [("", f"It would have missed {_listed(missed)}.")] if missed else []
     for subject, said in zip(trial.subjects, trial.said, strict=False):
         if isinstance(said, Failure) and subject in problem.others:
-            words = f"On {subject.name} it stops ({said.message}), so it is made for layers that are built as this one."
+            words = f"On {subject.name} it stops ({said.message}), so it fits only layers that are built like this one."
             return [*parts, ("Note:", words)]
     return parts
 

@@ -1,7 +1,7 @@
 """What a check says, as text in a terminal and as HTML in a notebook.
 
-All words come in as plain text and are escaped here; the colours are those of the reader's theme, and no
-meaning lies in a colour alone.
+All words arrive as plain text and are escaped here; the colours come from the reader's theme, and no
+meaning depends on a colour alone.
 """
 
 import difflib
@@ -22,7 +22,7 @@ _CODE = (
 
 @dataclass(frozen=True)
 class Note:
-    """A title and some paragraphs; what `check.…`, `.hint()` and `.solution()` hand back.
+    """A title and some paragraphs; what `check.…`, `.hint()` and `.solution()` return.
 
     Args:
         title: the first line.
@@ -69,11 +69,11 @@ class Note:
 
 @dataclass(frozen=True, repr=False)
 class LiveNote(Note):
-    """A note that a notebook writes anew in its place when what it speaks of has changed.
+    """A note that a notebook rewrites in place whenever its subjects change.
 
     Args:
-        again: makes the note as it is by then.
-        of: what it speaks of; `follow` of each calls back after every change.
+        again: makes the current note.
+        of: its subjects; each one's `follow` calls back after every change.
     """
 
     again: Callable[[], Note] | None = field(default=None, compare=False)
@@ -97,7 +97,7 @@ def not_yet(code: str, *parts: tuple[str, str], title: str = "not yet.") -> Note
 
 
 def hints_so_far(called: str, hints: Sequence[str], shown: int) -> Note:
-    """Return the first hints, and after the last one the way to the solution."""
+    """Return the first hints and, after the last one, the way to the solution."""
     parts = [(f"{number}.", text) for number, text in enumerate(hints[:shown], 1)]
     if shown == len(hints):
         parts.append(("", f"That was the last hint. The solution: {called}.solution()"))
@@ -110,7 +110,7 @@ def bar(done: int, of: int) -> str:
 
 
 class ByName:
-    """Things by name, which complete with Tab.
+    """Things by name, completed with Tab.
 
     Args:
         kind: what one of them is called.

@@ -1,6 +1,6 @@
-"""What can be seen of a wrong result where no mistake is known: what is right about it, and which axes it has.
+"""What a wrong result shows when no known mistake fits: what is right about it, and which axes it has.
 
-Every sentence is a fact about all the inputs of a check together, or about the one that is shown, never a guess at a
+Every sentence is a fact about all the inputs of a check together, or about the input that is shown, never a guess at a
 cause.
 """
 
@@ -16,7 +16,7 @@ MOST_PLACES = 8  # in one sentence
 
 
 def other_axes(cases: Sequence[Case]) -> str:
-    """Return in words how the shape differs, where the sizes of a case tell which axis is which."""
+    """Return in words how the shape differs, if the sizes of a case tell which axis is which."""
     for case in cases:
         ours, theirs = case.ours.value, case.theirs.value
         has_a_one = any(1 in x.shape if isinstance(x, Tensor) else x == 1 for x in case.inputs)
@@ -28,9 +28,9 @@ def other_axes(cases: Sequence[Case]) -> str:
 
 
 def holds_the_numbers(cases: Sequence[Case]) -> bool:
-    """Return whether each result has the numbers of the right one, in whatever shape and order.
+    """Return whether each result has the numbers of the right result, in any shape and order.
 
-    Where it has fewer, an axis is missing, which is the mistake whatever its numbers are.
+    If it has fewer, an axis is missing, and that is the mistake, whatever its numbers are.
     """
     for case in cases:
         both = case.ours.value, case.theirs.value
@@ -45,7 +45,7 @@ def holds_the_numbers(cases: Sequence[Case]) -> bool:
 
 
 def transposed(cases: Sequence[Case]) -> str:
-    """Return which result is the transpose of the right one, in words, where it is so for each wrong case."""
+    """Return in words which result is the transpose of the right one, if it is so in each wrong case."""
     said = {_transposed_in(case) for case in cases if not case.result_is_right}
     return said.pop() if len(said) == 1 else ""
 
@@ -68,7 +68,7 @@ def _transposed_in(case: Case) -> str:
 def observe(cases: Sequence[Case]) -> list[str]:
     """Return for how many inputs a wrong answer is right, and in the example for which heads, rows or the like."""
     right = sum(case.result_is_right for case in cases)
-    said = [f"It is right for {right} of {len(cases)} inputs; the one below is the first of the others."] * bool(right)
+    said = [f"It is right for {right} of {len(cases)} inputs; the example below is the first wrong one."] * bool(right)
     case = next(case for case in cases if not case.result_is_right)
     ours, theirs = case.ours.value, case.theirs.value
     if case.difference.kind != "value" or not isinstance(ours, Tensor) or len(case.axes) != ours.ndim:
@@ -79,5 +79,5 @@ def observe(cases: Sequence[Case]) -> list[str]:
         places = lines.nonzero()[:, 0].tolist()
         if 0 < len(places) < min(len(lines), MOST_PLACES):
             numbers = ", ".join(map(str, places))
-            said.append(f"In the example it is right for {name} {numbers}, and for no other {name}.")
+            said.append(f"In the example, it is right for {name} {numbers}, and for no other {name}.")
     return said[:2]

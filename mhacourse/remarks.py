@@ -1,8 +1,8 @@
-"""Remarks on a right answer: another way than asked, a loop where the solution has none, what other inputs would do.
+"""Remarks on a right answer: a way not asked for, a loop where the solution has none, what other inputs would do.
 
 A remark never makes an answer wrong. Each kind is a small record among the `remarks` of an exercise: `Asked` and
-`Grows` look at what the answer calls while it runs, never at its source; a `Probe` tries it on other inputs. Where the
-answer comes to no result there is nothing to remark.
+`Grows` look at what the answer calls while it runs, never at its source; a `Probe` tries it on other inputs. An answer
+that fails on an input gets no remark.
 """
 
 import ast
@@ -32,7 +32,7 @@ def remarks_on(exercise, answer: object) -> Parts:
     said, until = [], time.monotonic() + SECONDS
     for remark in exercise.remarks:
         if len(said) < MOST and time.monotonic() < until:
-            # The answer is right: of what cannot be looked at nothing is said.
+            # The answer is right: if a look at it fails, say nothing.
             with contextlib.suppress(Exception):
                 said += filter(None, [remark.parts(exercise, answer)])
     return [part for parts in said for part in parts]
@@ -43,7 +43,7 @@ def remarks_on(exercise, answer: object) -> Parts:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of torch: its name, and the shape of the tensor that came out."""
+    """One call of torch: its name, and the shape of the tensor that it returned."""
 
     name: str
     made: tuple[int, ...]
@@ -51,7 +51,7 @@ class Call:
 
 @dataclass
 class Trace:
-    """What a function called on one set of inputs: of torch all from outside, of Python what called torch in turn."""
+    """What a function called on one set of inputs: the calls of torch, and the Python code that made them."""
 
     inputs: tuple
     calls: list[Call] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Trace:
 
 
 class _Watch(TorchFunctionMode):
-    """Writes down what a function calls. It is entered outside of `run`, whose bell may ring at any line within."""
+    """Records what a function calls. Enter it outside of `run`, whose time-out may come at any line within."""
 
     def __init__(self, answer: Callable):
         super().__init__()
@@ -86,7 +86,7 @@ class _Watch(TorchFunctionMode):
 
 
 def traces(answer: Callable, cases: Sequence[tuple]) -> list[Trace]:
-    """Return what a right answer calls on each case; nothing where it comes to no result on one of them."""
+    """Return what a right answer calls on each case; nothing if it fails on one of them."""
     watch = _Watch(answer)
     with watch:
         outcomes, _ = run(watch.call, cases, SECONDS)
@@ -95,7 +95,7 @@ def traces(answer: Callable, cases: Sequence[tuple]) -> list[Trace]:
 
 
 def largest(cases: Sequence[tuple]) -> tuple:
-    """Return the case with most numbers, in which sizes that coincide in the small ones hardly do."""
+    """Return the case with the most numbers; sizes that coincide in small cases rarely coincide there."""
     return max(cases, key=lambda case: sum(x.numel() for x in case if isinstance(x, Tensor)))
 
 
@@ -107,7 +107,7 @@ class Asked:
     """The way that the task asks for.
 
     Args:
-        words: what is asked, and what the answer does; `{found}` is what was seen of another way.
+        words: what the task asks for, and what the answer does; `{found}` names what it does instead.
         found: looks for another way in a trace of the largest case, and returns it in words, or nothing.
     """
 
@@ -118,12 +118,12 @@ class Asked:
         for trace in traces(answer, [largest(exercise.inputs)]):
             if found := self.found(trace):
                 words = self.words.format(found=found)
-                return [("Remark:", f"{words} It counts as solved; that way is worth a try all the same.")]
+                return [("Remark:", f"{words} It counts as solved, but the way asked for is still worth a try.")]
         return []
 
 
 def uses(*forbidden: str | Callable) -> Callable[[Trace], str]:
-    """Look for the first of these that is called: functions of torch by their names, functions of Python themselves."""
+    """Find the first of these that is called: functions of torch given by name, functions of Python themselves."""
     codes = {getattr(inspect.unwrap(f), "__code__", f): f.__name__ for f in forbidden if callable(f)}
 
     def found(trace: Trace) -> str:
@@ -163,7 +163,7 @@ class Grows:
         name, size, more = grown[0]
         words = (
             f"Your function loops: its calls of torch grow with {names}, {theirs[0]} for {size} {name}, {more} for "
-            f"{2 * size}. The solution makes {ours[0]}, however many there are:"
+            f"{2 * size}. The solution always makes {ours[0]}:"
         )
         return [("Remark:", words), ("code", _without_docstring(inspect.getsource(exercise.answer)))]
 
@@ -181,13 +181,13 @@ def _without_docstring(source: str) -> str:
 
 @dataclass(frozen=True)
 class Probe:
-    """Inputs that the task does not speak of, and on which an answer may do otherwise than the solution.
+    """Inputs that the task does not mention, on which an answer may differ from the solution.
 
     Args:
         when: the beginning of the sentence.
-        change: makes such an input of a tensor in the largest case.
-        why: where it matters, and which lesson speaks of it.
-        otherwise: says of a tensor of the solution and the learner's what is otherwise, or nothing.
+        change: makes such an input from a tensor in the largest case.
+        why: where it matters, and which lesson covers it.
+        otherwise: says how the learner's tensor differs from the solution's, or nothing.
     """
 
     when: str
@@ -213,12 +213,12 @@ class Probe:
 
 def _other_dtype(ours: Tensor, theirs: Tensor) -> str:
     same = ours.dtype == theirs.dtype
-    return "" if same else f"your result is {str(theirs.dtype)[6:]}, that of the solution {str(ours.dtype)[6:]}"
+    return "" if same else f"your result is {str(theirs.dtype)[6:]}, the solution's {str(ours.dtype)[6:]}"
 
 
 def _no_gradient(ours: Tensor, theirs: Tensor) -> str:
     lost = ours.requires_grad and not theirs.requires_grad
-    return "none flows back through your result; through the solution it does" if lost else ""
+    return "none flows back through your result; one does through the solution" if lost else ""
 
 
 def _nothing_to_count(x: Tensor) -> Tensor:
@@ -228,17 +228,17 @@ def _nothing_to_count(x: Tensor) -> Tensor:
 
 
 in_float16 = Probe(
-    "With numbers of float16",
+    "With float16 numbers",
     lambda x: x.half() if x.is_floating_point() else x,
-    "Large models run on such numbers, and torch multiplies no matrices of two dtypes.",
+    "Large models use such numbers, and torch does not multiply matrices of different dtypes.",
     _other_dtype,
 )
 with_a_gradient = Probe(
-    "Where a gradient is wanted",
+    "If a gradient is needed",
     lambda x: x.clone().requires_grad_() if x.is_floating_point() else x,
-    "A layer that is trained needs it: stay with operations of torch, without item(), tolist() and numpy().",
+    "Training needs it: use only operations of torch, without item(), tolist() and numpy().",
     _no_gradient,
 )
 with_nothing_to_count = Probe(
-    "Where no query counts", _nothing_to_count, "The solution returns NaN then: a mean of nothing."
+    "If no query counts", _nothing_to_count, "The solution then returns NaN, the mean of nothing."
 )

@@ -25,10 +25,10 @@ spread = Exercise(
         "The variance": Wrong(
             256.0,
             "256 is the variance.",
-            "The typical score is its square root, and that is what the scores are divided by.",
+            "The typical score is its square root, and attention divides the scores by it.",
         ),
         "After the scale": Wrong(
-            1.0, "1 is the spread after scaling.", "You are asked for the spread before anything is divided."
+            1.0, "1 is the spread after scaling.", "The question asks for the spread before any scaling."
         ),
         "Half instead of the root": Wrong(
             128.0,
@@ -46,12 +46,12 @@ spread = Exercise(
             "In a product the two variances multiply, 1 · 1 = 1, and 256 such products are added.",
         ),
         "64 features": Wrong(
-            8.0, "8 is right for the 64 features of the lesson.", "Here, queries and keys have 256 features."
+            8.0, "8 is right for the lesson's 64 features.", "Here, queries and keys have 256 features."
         ),
         "The scale itself": Wrong(
             1 / 16,
             "1/16 is the factor by which attention multiplies the scores.",
-            "You are asked for the spread that this factor makes up for.",
+            "The question asks for the spread that this factor compensates for.",
         ),
     },
     see="Why divide by the root of head_dim?",
@@ -114,7 +114,7 @@ attend = Exercise(
     hints=(
         "There are three steps: scores, shares, and a weighted mean.",
         "scores = q @ k.transpose(-2, -1), divided by the square root of the number of features in one query.",
-        "The softmax runs over the keys, the last axis of the scores. Its shares then multiply v.",
+        "The softmax runs over the keys, the last axis of the scores. The resulting shares then multiply v.",
     ),
     wrong={
         "No scale": Wrong(
@@ -134,7 +134,7 @@ attend = Exercise(
         ),
         "Divided by head_dim itself": Wrong(
             Change("math.sqrt(head_dim)", "head_dim"),
-            "your scores end up divided by head_dim: without the root, or twice by the root.",
+            "your scores end up divided by head_dim: you left out the root, or divided by it twice.",
             "head_dim is their variance, so divide once by its square root.",
         ),
         "The root of a number of tokens": Wrong(
@@ -150,7 +150,7 @@ attend = Exercise(
         ),
         "Softmax over the heads or the samples": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(1)"),
-            "heads compete with each other, as in F.softmax without dim. A single head gets weight 1 everywhere.",
+            "heads compete with each other, as with F.softmax without dim. With a single head, every weight is 1.",
             "dim=1 is the last axis only in a single map. Count from the end: softmax(-1).",
         ),
         "Scaled after the softmax": Wrong(
@@ -166,14 +166,14 @@ attend = Exercise(
         "All heads as one": Wrong(
             _attend_with_one_head,
             "you merged the heads before the product, so all heads share one map.",
-            "Each head has its own map: q @ k.transpose(-2, -1) takes the last two axes and leaves the others alone.",
+            "Each head has its own map: q @ k.transpose(-2, -1) works on the last two axes and leaves others alone.",
         ),
     },
     see="All queries at once",
-    explanation="mhalib.scaled_dot_product_attention does the same, with a mask and checks of its inputs.",
+    explanation="mhalib.scaled_dot_product_attention does the same, but also applies a mask and checks its inputs.",
     remarks=(
         Asked(
-            "The task asks you to do without the library's attention; yours calls {found}.",
+            "The task asks you to do without the library's attention; your function calls {found}.",
             uses("scaled_dot_product_attention", mhalib.scaled_dot_product_attention, "multi_head_attention_forward"),
         ),
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),) * 3),
@@ -195,8 +195,8 @@ def _exp_and_sum(scores):
 
 stable_softmax = Exercise(
     task=(
-        "Write stable_softmax(scores), a softmax over the last axis, with exp and sum only. It must survive scores of "
-        "1000, and rows of very different magnitude."
+        "Write stable_softmax(scores), a softmax over the last axis, with only exp and sum. It must survive scores of "
+        "1000, and rows of very different magnitudes."
     ),
     answer=stable_softmax_solution,
     cases=lambda: [
@@ -222,8 +222,7 @@ stable_softmax = Exercise(
             also=(
                 Wrong(
                     lambda s: _exp_and_sum(s.double()).float(),
-                    "float64 reaches further, but not to exp(1000): it is infinite there, too, and infinity divided by "
-                    "infinity is NaN.",
+                    "float64 reaches further, but exp(1000) is still infinite, and infinity over infinity is NaN.",
                     "Subtract the largest score of each row first. The shares stay the same.",
                 ),
             ),
@@ -240,14 +239,14 @@ stable_softmax = Exercise(
         ),
         "NaN swept away": Wrong(
             lambda s: _exp_and_sum(s).nan_to_num(1.0),
-            "exp(1000) still overflows, and nan_to_num puts the same number wherever a share is lost.",
+            "exp(1000) still overflows, and nan_to_num puts the same number wherever a share became NaN.",
             "Subtract the largest score of each row first, and nothing overflows.",
             also=(lambda s: _exp_and_sum(s).nan_to_num(0.0),),
         ),
         "Scores cut off": Wrong(
             lambda s: _exp_and_sum(s.clamp(max=80)),
-            "you clip scores at a limit, so the large ones get equal shares, and rows far below 0 still give 0/0.",
-            "Nothing has to be cut off. Once you subtract the largest score of each row, only differences are left.",
+            "you clip scores at a limit, so all large ones get equal shares, and rows far below 0 still give 0/0.",
+            "No clipping is needed: once you subtract the largest score of each row, only differences are left.",
             also=(lambda s: _exp_and_sum(s.clamp(-80, 80)), lambda s: _exp_and_sum(s.clamp(-50, 50))),
         ),
         "A fixed number subtracted": Wrong(
@@ -257,7 +256,7 @@ stable_softmax = Exercise(
         ),
         "The largest without its sign": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.abs().amax(-1, keepdim=True)"),
-            "you subtract the largest absolute score. In a row of scores near -1000 that is about 1000, and all "
+            "you subtract the largest absolute score. In a row of scores near -1000, it is about 1000, and all "
             "powers become 0.",
             "Take the largest score as it is, with its sign: amax(-1, keepdim=True).",
         ),
@@ -268,7 +267,7 @@ stable_softmax = Exercise(
         ),
         "Shifted above the line only": Wrong(
             lambda s: (s - s.amax(-1, keepdim=True)).exp() / s.exp().sum(-1, keepdim=True),
-            "you shifted the powers, but not the sum that divides them.",
+            "you shifted the scores in the numerator, but not in the denominator.",
             "Shift the scores once, then use the shifted scores twice.",
         ),
         "Changed in place": Wrong(
@@ -279,7 +278,7 @@ stable_softmax = Exercise(
     },
     see="Why a softmax?",
     remarks=(
-        Asked("The task asks for exp and sum only; yours calls {found}.", uses(*SOFTMAX)),
+        Asked("The task asks for only exp and sum; your function calls {found}.", uses(*SOFTMAX)),
         Grows(lambda rows=3, scores=4: (draw(0, rows, scores),)),
         with_a_gradient,
         in_float16,
@@ -320,12 +319,12 @@ cosine_attention = Exercise(
         "Still divided by the root": Wrong(
             Change("scale * q @ k.mT", "scale * q @ k.mT / math.sqrt(q.shape[-1])"),
             "you divide the cosines by sqrt(head_dim) as well.",
-            "The root made up for the lengths, and vectors of length 1 need no such correction.",
+            "The root corrects for the lengths of the vectors, and vectors of length 1 need no correction.",
         ),
         "Lengths over the tokens": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".norm(dim=-2, keepdim=True)"),
-            "each feature gets length 1 over the whole sentence, so tokens now know of each other.",
-            "A token is a vector of features, so take its length over them: dim=-1.",
+            "you give each feature length 1 over the whole sentence, so every token now affects all others.",
+            "A token is a vector of features, so take its length over the features: dim=-1.",
         ),
         "Divided by scale": Wrong(
             Change("(scale * q @ k.mT)", "(q @ k.mT / scale)"),
@@ -339,7 +338,7 @@ cosine_attention = Exercise(
         ),
         "The scale forgotten": Wrong(
             Change("scale * q", "q"),
-            "no key can have more than e² times the weight of another, whatever scale says.",
+            "no key can have more than e² times the weight of another, whatever scale is.",
             "Multiply the cosines by scale before the softmax.",
         ),
         "The scale after the softmax": Wrong(
@@ -349,13 +348,13 @@ cosine_attention = Exercise(
         ),
         "A fixed scale": Wrong(
             Change("scale * q", "8 * q"),
-            "you multiply the cosines by 8, whatever scale says.",
-            "8 is right for the 64 features of the lesson. Use the scale you are given.",
+            "you multiply the cosines by 8, whatever scale is.",
+            "8 is right for the lesson's 64 features. Use the scale you are given.",
         ),
         "The values as well": Wrong(
             Change("    return", "    v = v / v.norm(dim=-1, keepdim=True)\n    return"),
             "you give the values length 1, too.",
-            "Normalise only what is compared, queries and keys. Values are passed on as they are.",
+            "Normalise only what you compare, queries and keys. Values are passed on unchanged.",
         ),
         "The square of the length": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".square().sum(-1, keepdim=True)"),

@@ -7,12 +7,12 @@ from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw, head_labels, labels
 from mhacourse.remarks import Grows, with_a_gradient
 
-_SEES = "Cut features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
+_SEES = "Cut the features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
 
 head_one = Exercise(
     task=(
-        "Three tokens have d_model 6 and labels 10·token + feature. Split them into three heads, and write down head "
-        "1, as a list of rows."
+        "Three tokens of d_model 6 have the labels 10·token + feature. Split them into three heads, and write down "
+        "head 1 as a list of rows."
     ),
     answer=[[2, 3], [12, 13], [22, 23]],
     hints=(
@@ -22,7 +22,7 @@ head_one = Exercise(
     wrong={
         "A slice of the sentence": Wrong(
             [[10, 11], [12, 13], [14, 15]],
-            "all your numbers belong to token 1. That is what view(1, 3, 3, 2) makes.",
+            "all your numbers belong to token 1. That is what view(1, 3, 3, 2) returns.",
             _SEES,
         ),
         "Head 0 instead of head 1": Wrong(
@@ -52,7 +52,7 @@ head_one = Exercise(
         ),
         "Tokens counted from 1": Wrong(
             [[12, 13], [22, 23], [32, 33]],
-            "your rows are those of tokens 1, 2 and 3.",
+            "your rows belong to tokens 1, 2 and 3.",
             "The three tokens are tokens 0, 1 and 2.",
         ),
         "A token, not a head": Wrong(
@@ -128,7 +128,7 @@ split_heads = Exercise(
         "The transpose is missing": Wrong(
             Change("heads.transpose(1, 2)", "heads"),
             "the result is (B, T, num_heads, head_dim).",
-            "The product q @ k.mT works on the last two axes, and tokens belong there: transpose(1, 2).",
+            "The product q @ k.mT works on the last two axes, so tokens belong there: transpose(1, 2).",
         ),
         "Number and width exchanged": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads)"),
@@ -143,13 +143,13 @@ split_heads = Exercise(
         ),
         "Heads before samples": Wrong(
             Change("return heads", "return heads.transpose(0, 1)"),
-            "the result is (num_heads, B, T, head_dim), which is what torch.stack(x.chunk(num_heads, -1)) makes.",
+            "the result is (num_heads, B, T, head_dim), which is what torch.stack(x.chunk(num_heads, -1)) returns.",
             "Heads are on axis 1: torch.stack(..., dim=1).",
         ),
         "Features dealt out in turn": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
             "head 0 holds features 0, h, 2h, …",
-            "Weights trained in the usual layout do not fit this one, so cut as (num_heads, head_dim).",
+            "Weights trained in the usual layout do not fit this one, so cut the last axis as (num_heads, head_dim).",
         ),
         "Exchanged before the cut": Wrong(
             lambda x, h: x.transpose(1, 2).reshape(x.shape[0], h, x.shape[1], -1),
@@ -158,7 +158,7 @@ split_heads = Exercise(
         ),
     },
     see="Why: a tensor is one long line",
-    explanation="In the library's version the last line does the work; the lines above it refuse what cannot be split.",
+    explanation="In the library's version, the last line does the work; earlier lines reject what cannot be split.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
         with_a_gradient,
@@ -194,8 +194,8 @@ merge_heads = Exercise(
     axes=("sample", "token", "feature"),
     hints=(
         "Undo the two steps of the split in reverse order.",
-        "transpose(1, 2) comes first. After it, the tensor is no longer contiguous.",
-        "view refuses such a tensor; reshape and flatten do not.",
+        "transpose(1, 2) comes first. After that, the tensor is no longer contiguous.",
+        "view raises an error on such a tensor; reshape and flatten do not.",
     ),
     wrong={
         "No transpose": Wrong(
@@ -210,7 +210,7 @@ merge_heads = Exercise(
         ),
         "Tokens joined with features": Wrong(
             lambda x: x.flatten(2),
-            "the result is (B, num_heads, T * head_dim): each head stays separate, with its tokens in one line.",
+            "the result is (B, num_heads, T * head_dim): each head stays separate, with its tokens in one row.",
             "First bring heads and features together with transpose(1, 2), then join the two with flatten(2).",
         ),
         "Features before heads": Wrong(
@@ -220,20 +220,18 @@ merge_heads = Exercise(
         ),
         "Added, not joined": Wrong(
             lambda x: x.sum(1),
-            "you added the heads, or averaged them: (B, T, head_dim).",
+            "you added or averaged the heads, so the result is (B, T, head_dim).",
             "Merging puts the heads side by side, and every number survives.",
             also=(lambda x: x.mean(1),),
         ),
         "Samples joined": Wrong(
             lambda x: torch.cat(list(x), dim=-1),
-            "list(x) takes the samples apart, so you joined samples, and each kept its heads.",
-            "Take the heads apart: x.unbind(1).",
+            "list(x) splits x into samples, so you joined samples, and their heads stayed apart.",
+            "Split x into heads instead: x.unbind(1).",
         ),
     },
     see="The error you will meet",
-    explanation=(
-        "In the library's version the last line does the work; the lines above it refuse what cannot be merged."
-    ),
+    explanation="In the library's version, the last line does the work; earlier lines reject what cannot be merged.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),)),
         with_a_gradient,
@@ -283,7 +281,7 @@ fold_heads = Exercise(
     plain=(_fold_by_steps, _fold_row_by_row),
     axes=("row", "token", "feature"),
     hints=(
-        "Split as before. Where are samples and heads then?",
+        "Split as before. Which axes hold samples and heads then?",
         "Two neighbouring axes become one with reshape, or with flatten(0, 1).",
         "In (B, num_heads, T, head_dim) the first two axes are samples and heads, in exactly the order you need.",
     ),
@@ -295,8 +293,8 @@ fold_heads = Exercise(
         ),
         "Heads first": Wrong(
             lambda x, h: _split(x, h).transpose(0, 1).flatten(0, 1),
-            "head 0 of all samples comes first, which is what torch.cat(x.chunk(num_heads, -1)) makes.",
-            "Masks repeated in d2l's order then reach another sample (lesson 04), so fold in the order (B, num_heads).",
+            "head 0 of all samples comes first, which is what torch.cat(x.chunk(num_heads, -1)) returns.",
+            "Masks repeated in d2l's order then hit another sample (lesson 04), so fold in the order (B, num_heads).",
         ),
         "Features dealt out in turn": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
@@ -306,19 +304,19 @@ fold_heads = Exercise(
         "Heads folded into the tokens": Wrong(
             lambda x, h: x.reshape(x.shape[0], -1, x.shape[2] // h),
             "you turned the heads of a token into tokens: (B, T * num_heads, head_dim).",
-            "Fold them into the samples: bring heads beside the samples, transpose(1, 2), then flatten(0, 1).",
+            "Fold them into the samples: put heads next to samples with transpose(1, 2), then flatten(0, 1).",
             also=(
                 Wrong(
                     lambda x, h: _split(x, h).flatten(1, 2),
                     "heads and tokens share an axis: (B, num_heads * T, head_dim).",
-                    "Fold the heads into the samples, which are the axis before them: flatten(0, 1).",
+                    "Fold the heads into the samples, the axis before them: flatten(0, 1).",
                 ),
             ),
         ),
         "The transpose left out, tokens folded": Wrong(
             lambda x, h: x.reshape(x.shape[0], x.shape[1], h, -1).flatten(0, 1),
             "samples and tokens share the first axis: (B * T, num_heads, head_dim).",
-            "Without the transpose, the axis beside the samples is the tokens, not the heads.",
+            "Without the transpose, the axis next to the samples holds tokens, not heads.",
         ),
         "Head 0 for all heads": Wrong(
             lambda x, h: x[..., : x.shape[-1] // h].repeat_interleave(h, 0),

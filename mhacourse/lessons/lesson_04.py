@@ -1,4 +1,4 @@
-"""The exercises of lesson 04: masks of your own, for torch's module, and a softmax that survives them."""
+"""The exercises of lesson 04: masks of your own, masks for torch's module, and a softmax that survives them."""
 
 import math
 
@@ -16,7 +16,7 @@ causal_maps = Choice(
     task="Which of the four maps can come from a layer with a causal mask? Give the letters of all that can.",
     answer="AC",
     options={
-        "A": "every row shares out 1 among its own token and those before it.",
+        "A": "every row shares out 1 among its own token and earlier ones.",
         "B": "row 0 gives .4 to key 1, which comes after it. The last row may see everything; the first may not.",
         "C": "all tokens look at the first one. Nobody looks ahead, so the mask has no objection.",
         "D": "this is the triangle on the wrong side: row 0 sees everything, and the last row sees only itself.",
@@ -74,7 +74,7 @@ window_mask = Exercise(
     axes=("query", "key"),
     hints=(
         "There are two conditions: nothing from the future, and nothing too old.",
-        "causal_mask(T) is the first. The second is a triangle from triu with a negative number.",
+        "causal_mask(T) is the first. For the second, cut a triangle with triu and a negative number.",
         "With width = 1, only the diagonal is left: triu(0) & tril(0).",
     ),
     wrong={
@@ -90,8 +90,8 @@ window_mask = Exercise(
         ),
         "The wrong side of the diagonal": Wrong(
             Change("1 - width", "width - 1"),
-            "triu with a positive number is above the diagonal, in the future.",
-            "What is too old is below the diagonal, where the numbers are negative: triu(1 - width).",
+            "triu with a positive number keeps cells above the diagonal, in the future.",
+            "Old keys are below the diagonal, where offsets are negative: triu(1 - width).",
         ),
         "A slice that begins below 0": Wrong(
             _window_from_below_0,
@@ -100,7 +100,7 @@ window_mask = Exercise(
         ),
         "Blocks, not a window": Wrong(
             _blocks,
-            "you cut the tokens into groups of width, and each sees only its own group.",
+            "you cut the tokens into groups of size width, and each token sees only its own group.",
             "The window moves with the token: each token sees itself and the width - 1 before it, wherever it is.",
         ),
         "Both sides": Wrong(
@@ -115,12 +115,12 @@ window_mask = Exercise(
         ),
         "True = blocked": Wrong(
             lambda T, w: ~window_mask_solution(T, w),
-            "everything is the wrong way round.",
+            "every entry is the wrong way round.",
             "In mhalib and SDPA, True means may attend.",
         ),
         "Or instead of and": Wrong(
             Change("not_ahead & not_too_old", "not_ahead | not_too_old"),
-            "one condition is enough, so everything is allowed.",
+            "either condition is enough, so everything is allowed.",
             "Where True means may attend, both conditions must hold: &.",
         ),
     },
@@ -142,7 +142,7 @@ def _padding_row_by_row(valid_lens, num_keys):
 
 torch_padding = Exercise(
     task=(
-        "Write torch_padding(valid_lens, num_keys): return the key_padding_mask of nn.MultiheadAttention, boolean (B, "
+        "Write torch_padding(valid_lens, num_keys): return the key_padding_mask for nn.MultiheadAttention, boolean (B, "
         "Tk)."
     ),
     answer=torch_padding_solution,
@@ -163,12 +163,12 @@ torch_padding = Exercise(
     wrong={
         "True = may attend": Wrong(
             Change(">=", "<"),
-            "you block the words and let the padding be seen.",
+            "you block the words and leave the padding visible.",
             _BLOCKED + " Turn it around with ~.",
         ),
         "One key too few": Wrong(
             Change(">=", ">"),
-            "the first padding key is still seen.",
+            "the first padding key is still visible.",
             "With length 2, keys 0 and 1 count, and key 2 is already padding: >=.",
         ),
         "Padding at the front": Wrong(
@@ -178,7 +178,7 @@ torch_padding = Exercise(
         ),
         "A full sample blocked": Wrong(
             lambda lens, n: torch_padding_solution(torch.where(lens == n, 0, lens), n),
-            "a sample without padding is blocked as a whole, as with a slice that begins at -0, which is the start.",
+            "you block every key of a sample without padding. A slice that begins at -0, the start, does this.",
             "Count from the front: the padding of a sample begins at its length.",
         ),
         "As many as there are words": Wrong(
@@ -188,7 +188,7 @@ torch_padding = Exercise(
         ),
         "One length for all": Wrong(
             Change("valid_lens[:, None]", "valid_lens.max().expand(len(valid_lens), 1)"),
-            "you cut all samples at the longest length of the batch, so the padding of the shorter ones is seen.",
+            "you cut all samples at the longest length in the batch, so padding in the shorter ones stays visible.",
             "Each sample has its own length: compare with valid_lens[:, None].",
         ),
         "As wide as the longest sample": Wrong(
@@ -246,25 +246,25 @@ mask_for_heads = Exercise(
         ),
         "Heads as an axis of their own": Wrong(
             lambda m, h: ~m[:, None].expand(-1, h, -1, -1),
-            "your mask is (B, num_heads, Tq, Tk), which is what SDPA takes.",
+            "your mask is (B, num_heads, Tq, Tk), the shape that SDPA takes.",
             "attn_mask has samples and heads on one axis: flatten(0, 1).",
         ),
         "One long row": Wrong(
             lambda m, h: ~m.repeat_interleave(h),
             "without dim, repeat_interleave flattens all axes into one long row and repeats each entry.",
-            "Say which axis: repeat_interleave(num_heads, dim=0).",
+            "Name the axis: repeat_interleave(num_heads, dim=0).",
             also=(
                 Wrong(
                     lambda m, h: ~m.repeat_interleave(h).reshape(-1, *m.shape[1:]),
                     "without dim, repeat_interleave repeats single entries in one long row, and the reshape cuts that "
-                    "into other masks.",
+                    "row into different masks.",
                     "Repeat whole masks: repeat_interleave(num_heads, dim=0).",
                 ),
             ),
         ),
         "One number for repeat": Wrong(
             lambda m, h: ~m.repeat(h),
-            "repeat needs a number for each axis, and would then make a, b, a, b.",
+            "repeat needs a number for each axis, and even then it makes a, b, a, b.",
             "The module reads a, a, b, b, so use repeat_interleave(num_heads, dim=0).",
         ),
         "Queries repeated": Wrong(
@@ -349,9 +349,9 @@ masked_softmax = Exercise(
     plain=(masked_softmax_solution, _masked_softmax_without_nan),
     axes=("sample", "head", "query", "key"),
     hints=(
-        "First give the mask its axis for the heads: mask[:, None].",
-        "In a copy of the scores, fill what is not allowed with -inf. Then take the softmax.",
-        "After the softmax, a row of nothing but -inf is NaN. Fill forbidden weights with 0 there.",
+        "First give the mask a head axis: mask[:, None].",
+        "In a copy of the scores, fill every forbidden cell with -inf. Then take the softmax.",
+        "After the softmax, a row of nothing but -inf is NaN, so fill forbidden weights with 0.",
     ),
     wrong={
         "NaN where there is nothing to see": Wrong(
@@ -366,15 +366,15 @@ masked_softmax = Exercise(
             also=(
                 Wrong(
                     lambda s, m: _filled(s, m, -1e30) * m.any((1, 2))[:, None, None, None],
-                    "you set a sample to 0 only if none of its rows sees anything. A single such row is still the "
+                    "you set a sample to 0 only if none of its rows sees anything. A single empty row is still the "
                     "average of everything.",
-                    "Each row counts for itself: any over the keys alone, any(-1), or masked_fill after the softmax.",
+                    "Check each row on its own: any over the keys alone, any(-1), or masked_fill after the softmax.",
                 ),
             ),
         ),
         "Not low enough for never": Wrong(
             lambda s, m: _filled(s, m, -1e4) * m[:, None],
-            "where all scores of a row are even lower, your number for 'never' takes all the weight.",
+            "where all scores of a row are even lower, keys filled with your number take all the weight.",
             "Fill with -inf, which is below every score.",
             also=(lambda s, m: _filled(s, m, -1e4), lambda s, m: _filled(s, m, -1e4) * m.any(-1)[:, None, :, None]),
         ),
@@ -387,7 +387,7 @@ masked_softmax = Exercise(
         "The maximum goes over hidden keys, too": Wrong(
             lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]).nan_to_num(0.0),
             "where the largest score is a hidden 1000, exp(2 - 1000) is 0, and so is every weight of the row.",
-            "Hide first, with scores.masked_fill(~mask, -inf), then take the largest of what is left.",
+            "Mask first, with scores.masked_fill(~mask, -inf), then take the largest score that is left.",
             also=(lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]),),
         ),
         "Everything 0 for one empty row": Wrong(
@@ -399,8 +399,8 @@ masked_softmax = Exercise(
         ),
         "A mask for samples and heads in one axis": Wrong(
             Change("mask[:, None]", "mask.repeat_interleave(scores.shape[1], dim=0)"),
-            "your mask is (B * num_heads, Tq, Tk), which is what nn.MultiheadAttention takes.",
-            "Here, the scores have an axis for the heads, so give the mask one of size 1: mask[:, None].",
+            "your mask is (B * num_heads, Tq, Tk), the shape that nn.MultiheadAttention takes.",
+            "Here, the scores have a head axis, so give the mask one of size 1: mask[:, None].",
         ),
         "True = blocked": Wrong(
             Change("~mask", "mask"),
@@ -410,17 +410,17 @@ masked_softmax = Exercise(
         "Samples taken for heads": Wrong(
             Change("mask = mask[:, None]", "pass"),
             "where there are as many heads as samples, head j of every sample gets the mask of sample j.",
-            "mask[:, None] makes it (B, 1, Tq, Tk).",
+            "Give the mask a head axis: mask[:, None] is (B, 1, Tq, Tk).",
         ),
         "The mask added": Wrong(
             lambda s, m: (s + m[:, None]).softmax(-1),
-            "True is added as 1 (or as -1 where not allowed, which is the same to a softmax), so nothing is hidden.",
-            "Only a number such as -inf means never, so fill with that.",
+            "you add 1 to allowed scores (or -1 to forbidden ones, the same to a softmax), so nothing is hidden.",
+            "Only a number such as -inf hides a key, so fill with that.",
         ),
         "Cut after the softmax": Wrong(
             Change("scores.masked_fill(~mask, -math.inf)", "scores"),
             "you cut off the forbidden weights, so the others no longer sum to 1.",
-            "Hide before the softmax, so that the shares are made of what is left.",
+            "Mask before the softmax, so that the remaining keys share the whole weight.",
         ),
         "The caller's scores changed": Wrong(
             Change("scores.masked_fill(", "scores.masked_fill_("),

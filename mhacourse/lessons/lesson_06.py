@@ -15,15 +15,15 @@ silent_calls = Choice(
     ),
     answer="ABE",
     options={
-        "A": "without batch_first=True, the samples are taken for tokens and attend to each other.",
+        "A": "without batch_first=True, torch mistakes samples for tokens, so samples attend to each other.",
         "B": "by default the heads are averaged, so you get one map for each sample.",
-        "C": "a mask of three axes must be (B * num_heads, T, T), here (24, 12, 12), and torch says so.",
+        "C": "a mask with three axes must be (B * num_heads, T, T), here (24, 12, 12), and torch says so.",
         "D": "512 features cannot be cut into seven equal heads, and torch says so.",
         "E": "forward() does not call the hooks of the module itself, so the hook sees nothing.",
     },
     hints=(
         "Two of the five raise an error. Try them.",
-        "Three of the lesson's traps are here, once each.",
+        "Three of the lesson's traps appear here, once each.",
         "Torch notices sizes that do not fit. It cannot notice that a default is not what you expect.",
     ),
     see="Three traps of the real modules",
@@ -46,14 +46,14 @@ def _averaged_copies(mha, x, mask):
 
 
 def seeded(make):
-    """Return what `make` makes, its weights the same on every run."""
+    """Return what `make` makes, with the same weights on every run."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return make()
 
 
 def identity(module):
-    """Make every matrix of a layer, ours or torch's, the identity, and let the example say so."""
+    """Set every matrix of a layer, ours or torch's, to the identity, and have the example say so."""
     with torch.no_grad():
         for weight in module.parameters():
             eye = torch.eye(weight.shape[-1])
@@ -65,7 +65,7 @@ def identity(module):
 
 
 def window(T, before, after):
-    """Return a mask in which each token sees this many before it and after it."""
+    """Return a mask in which each token sees itself, `before` tokens before it and `after` tokens after it."""
     behind = torch.arange(T)[:, None] - torch.arange(T)
     return (behind <= before) & (behind >= -after)
 
@@ -116,7 +116,7 @@ call_torch = Exercise(
         "One mask for all": Wrong(
             lambda a, x, m: _call(a, x, ~m[0]),
             "every sample gets the same mask.",
-            "Repeat each sample's mask for its heads.",
+            "Repeat each sample's mask for all its heads.",
             also=(lambda a, x, m: _call(a, x, ~m.any(0)),),
         ),
         "Ones that are added": Wrong(
@@ -132,13 +132,13 @@ call_torch = Exercise(
         ),
         "The keys that the last query may not see": Wrong(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m[:, -1], average_attn_weights=False),
-            "every query of a sample gets the mask of its last query.",
-            "key_padding_mask has one row for each sample. What differs from query to query goes into attn_mask.",
+            "every query gets the mask of its sample's last query.",
+            "key_padding_mask has one row for each sample. A mask that differs between queries goes into attn_mask.",
             also=(
                 Wrong(
                     lambda a, x, m: a(x, x, x, key_padding_mask=~m.any(1), average_attn_weights=False),
-                    "you hide a key only where no query may see it, and then from all queries alike.",
-                    "What differs from query to query goes into attn_mask, which has a row for each query.",
+                    "you hide a key only if no query may see it, and then from all queries.",
+                    "A mask that differs between queries goes into attn_mask, which has a row for each query.",
                 ),
             ),
         ),
@@ -170,7 +170,7 @@ def _kv_labels(B, heads, T, head_dim):
 
 share_heads = Exercise(
     task=(
-        "Write share_heads(k, num_heads): let neighbouring query heads share a key head, as num_kv_heads does. (B, "
+        "Write share_heads(k, num_heads): let neighbouring query heads share a key head, as with num_kv_heads. (B, "
         "num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)."
     ),
     answer=share_heads_solution,
@@ -201,28 +201,28 @@ share_heads = Exercise(
         ),
         "Tokens repeated": Wrong(
             lambda k, h: k.repeat(1, 1, h // k.shape[1], 1).transpose(1, 2).reshape(len(k), h, *k.shape[2:]),
-            "you repeat the tokens, and then a reshape cuts them into heads, so both are mixed up.",
-            "Repeat whole heads, axis 1, and there is nothing to reshape.",
+            "you repeat the tokens, and then a reshape cuts them into heads, so tokens and heads get mixed up.",
+            "Repeat whole heads, along axis 1, and there is nothing to reshape.",
         ),
         "One head for all": Wrong(
             lambda k, h: k[:, :1].expand(-1, h, -1, -1),
-            "only the first key head is used.",
+            "you use only the first key head.",
             "Each key head serves num_heads // num_kv_heads query heads.",
         ),
         "Too many heads": Wrong(
             Change("num_heads // k.shape[1]", "num_heads"),
             "you repeated each head num_heads times.",
-            "There are num_kv_heads of them already, so repeat each one num_heads // num_kv_heads times.",
+            "There are already num_kv_heads key heads, so repeat each one num_heads // num_kv_heads times.",
         ),
         "Expanded as it is": Wrong(
             lambda k, h: k.expand(-1, h, -1, -1),
             "expand repeats only an axis of length 1, and there are several key heads.",
-            "Copy each head with repeat_interleave, or make an axis of length 1 after the heads and expand that.",
+            "Copy each head with repeat_interleave, or insert an axis of length 1 after the head axis and expand it.",
         ),
         "Divided by the number of heads of keys": Wrong(
             lambda k, h: k[:, torch.arange(h) // k.shape[1]],
-            "query head i takes key head i // num_kv_heads, so num_kv_heads neighbours form a group.",
-            "A group has num_heads // num_kv_heads neighbours: take key head i // (num_heads // num_kv_heads).",
+            "query head i uses key head i // num_kv_heads, so num_kv_heads neighbours form a group.",
+            "A group has num_heads // num_kv_heads neighbours: use key head i // (num_heads // num_kv_heads).",
         ),
         "The heads averaged": Wrong(
             lambda k, h: k.unflatten(1, (-1, h // k.shape[1])).mean(2),
@@ -231,7 +231,7 @@ share_heads = Exercise(
         ),
         "Pieces of another axis": Wrong(
             lambda k, h: k.repeat_interleave(h // k.shape[1], 2).reshape(k.shape[0], h, *k.shape[2:]),
-            "the copies come after the tokens when you join the axes, so a head holds pieces of several tokens.",
+            "the copies follow the token axis when you join axes, so each head holds pieces of several tokens.",
             "Put the copies right after the heads, (B, num_kv_heads, times, T, head_dim), then flatten(1, 2).",
         ),
         "An axis left over": Wrong(

@@ -67,8 +67,8 @@ breaks_tie = Choice(
         "Heads with equal weights get equal gradients. What makes either the weights or the gradients unequal?",
         "For each option, ask: would anything change if the two heads changed places?",
         (
-            "Three of the six make the heads unequal. One brings in chance; in two, the heads do not start as exact "
-            "copies."
+            "Three of the six make the heads unequal: one introduces randomness, and in the other two, the heads do "
+            "not start as exact copies."
         ),
     ),
     see="Heads that start alike",

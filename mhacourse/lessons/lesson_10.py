@@ -65,7 +65,7 @@ def _previous_cases():
 previous_token = Exercise(
     task=(
         "Write previous_token(maps). maps is (num_heads, T, T). For each head, return the mean weight on the token "
-        "just before the query, over all queries that have one. The result is (num_heads,)."
+        "just before the query, over all queries that have such a token. The result is (num_heads,)."
     ),
     answer=previous_token_solution,
     plain=(previous_token_solution, _previous_token_by_loop, _previous_token_by_stack),
@@ -88,7 +88,7 @@ previous_token = Exercise(
         "The last token before the first": Wrong(
             Change("maps.diagonal(-1, -2, -1)", "maps.roll(1, -1).diagonal(0, -2, -1)"),
             "you also count query 0, with its weight on the last token.",
-            "In Python, index -1 is the last one, so begin at query 1.",
+            "In Python, index -1 means the last item, so begin at query 1.",
         ),
         "The next token": Wrong(
             Change("maps.diagonal(-1,", "maps.diagonal(1,"),
@@ -97,7 +97,7 @@ previous_token = Exercise(
         ),
         "The diagonal of two other axes": Wrong(
             lambda maps: maps.diagonal(-1).mean(0),
-            "without the axes, diagonal goes over the first two: heads and queries.",
+            "unless you name the axes, diagonal uses the first two: heads and queries.",
             "Queries and keys are the last two axes: diagonal(-1, -2, -1).",
             also=(lambda maps: maps.diagonal(-1).mean(-1),),
         ),
@@ -198,8 +198,8 @@ induction = Exercise(
     hints=(
         "Which pairs of places hold the same token? tokens[:, None] == tokens is (T, T), queries by keys.",
         "Only earlier keys count: tril(-1). The token after each of them is one column to the right: roll(1, -1).",
-        "For each query, add up the weights on these cells. Drop the queries that have none, and take the mean of the "
-        "others.",
+        "For each query, add up the weights on these cells. Drop the queries without such a cell, and take the mean of "
+        "the others.",
     ),
     wrong={
         "The same token": Wrong(
@@ -209,12 +209,12 @@ induction = Exercise(
         ),
         "All queries count": Wrong(
             Change("weights[:, occurred]", "weights"),
-            "queries whose token never occurred before count as 0.",
+            "you count queries whose token never occurred before as 0.",
             "They have nothing to find. If they counted, no head could score 1.",
         ),
         "Later occurrences as well": Wrong(
             Change("same.tril(-1)", "same & ~torch.eye(T, dtype=torch.bool)"),
-            "keys after later occurrences count as well.",
+            "you count keys after later occurrences as well.",
             "A query can look up only what came before it, so apply tril(-1) before the shift.",
             also=(_later_as_well,),
         ),
@@ -341,7 +341,7 @@ aligned = Exercise(
         "More than half": Wrong(
             Change(_HIT, "((maps > 0.5) & alignment).any(-1)"),
             "this asks whether a partner has more than half of the weight.",
-            "The strongest key may have less than half: it only needs more than each of the others.",
+            "The strongest key may have less than half: it only needs more weight than any other key.",
         ),
         "Straight ahead": Wrong(
             Change(_HIT, "strongest == torch.arange(len(alignment))"),
@@ -351,7 +351,7 @@ aligned = Exercise(
         ),
         "The strongest query of each key": Wrong(
             lambda maps, alignment: aligned_solution(maps.mT, alignment.mT),
-            "this goes through the keys and takes the strongest query of each.",
+            "you go through the keys and take the strongest query for each.",
             "Each query shares out its own weight, so take the maximum over the keys, the last axis.",
         ),
         "The share of partners found": Wrong(

@@ -10,14 +10,14 @@ from mhacourse.remarks import Grows, with_a_gradient
 
 alone_harmless = Choice(
     task=(
-        "A layer has four heads. Switched off one at a time, each costs less than 1 point of accuracy. Which of the "
+        "A layer has four heads. Switching off any one of them costs less than 1 point of accuracy. Which of the "
         "five sentences follow from that? Give all of them, as letters."
     ),
     answer="BE",
     options={
         "A": "that can be true, but often it is not: each head may lean on the other three.",
-        "B": "that is what was measured, provided that the questions to come are like these.",
-        "C": "a head may do a lot and still cost nothing when it alone is off, because another one stands in for it.",
+        "B": "that is what was measured, provided that future questions are like these.",
+        "C": "a head may do a lot, and yet switching it off may cost nothing, because another stands in.",
         "D": "the four heads of one layer in lesson 11 attend to the very same tokens, and each costs next to nothing.",
         "E": (
             "the numbers hold for the full model. With a head gone you have a different model, and must measure again."
@@ -104,7 +104,7 @@ switch_heads = Exercise(
         ),
         "Beside the features": Wrong(
             Change("gates[:, None]", "gates[None, :]"),
-            "gates, (num_heads,), lines up with the last axis, and that is head_dim.",
+            "gates, (num_heads,), lines up with the last axis, which is head_dim.",
             "Shapes are aligned at the right, so use gates[:, None], which is (num_heads, 1).",
         ),
         "Merged without a transpose": Wrong(
@@ -112,7 +112,7 @@ switch_heads = Exercise(
                 merged.unflatten(-1, (len(gates), -1)).transpose(1, 2) * gates[:, None, None]
             ).reshape(merged.shape),
             "the gates are right, but your merge exchanges tokens and heads.",
-            "Before the merge, the tokens must come before the heads again: transpose(1, 2) once more (lesson 05).",
+            "Before you merge, put tokens before heads again with a second transpose(1, 2) (lesson 05).",
         ),
         "The other way round": Wrong(
             _with_gates(lambda gates: 1 - gates),
@@ -180,7 +180,7 @@ def _mean_head_by_loops(heads, head):
 
 
 def _instead(put):
-    """Return the answer that writes something else in the place of the head's mean."""
+    """Return the answer that writes something else instead of the head's mean."""
     return Change("heads[:, head].mean((0, 1))", put)
 
 
@@ -208,7 +208,7 @@ mean_head = Exercise(
         "Zeros": Wrong(
             _instead("0"),
             "the head hands over zeros.",
-            "That is the other ablation, zeroing. Here the head hands over what it says on average.",
+            "That is zeroing, the other ablation. Here the head hands over its average output.",
         ),
         "A mean for each sample": Wrong(
             _instead("heads[:, head].mean(1, keepdim=True)"),
@@ -232,14 +232,14 @@ mean_head = Exercise(
         ),
         "All heads": Wrong(
             lambda heads, head: heads.mean((0, 2), keepdim=True).expand_as(heads),
-            "you replace every head by its mean.",
+            "you replace every head with its mean.",
             "Only heads[:, head] changes; the others stay as they are.",
         ),
         "The other heads": Wrong(
             lambda heads, head: torch.where(
                 (torch.arange(heads.shape[1]) == head)[:, None, None], heads, heads.mean((0, 2), keepdim=True)
             ),
-            "you keep this one head and replace all others by their means.",
+            "you keep this one head and replace all others with their means.",
             "It should be the other way round: only heads[:, head] changes.",
         ),
         "Other heads in the mean": Wrong(
@@ -324,14 +324,14 @@ gate_slopes = Exercise(
         ),
         "The absolute value too late": Wrong(
             lambda x, g: (x * g).sum((2, 3)).mean(0).abs(),
-            "you take the absolute value only after the samples have cancelled each other.",
+            "you take the absolute value only after the samples have cancelled each other out.",
             "Take abs() for each sample first, then the mean.",
             also=(lambda x, g: (x * g).sum((0, 2, 3)).abs(),),
         ),
         "The absolute value too early": Wrong(
             Change("products.sum(-1)", "products.abs().sum(-1)"),
-            "you take the absolute value before all tokens and features are added up.",
-            "One gate serves them all, so its slope is their sum: take abs() after the sum.",
+            "you take the absolute value before you have added up all tokens and features.",
+            "One gate multiplies them all, so its slope is their sum: take abs() after the sum.",
             also=(
                 lambda x, g: (x * g).sum(3).abs().sum(2).mean(0),
                 lambda x, g: (x * g).sum(2).abs().sum(2).mean(0),
@@ -433,7 +433,7 @@ def _cut(W_q, W_k, W_v, W_o, rows):
 
 
 def _cut_by(numbers):
-    """Return the answer that takes rows by these numbers, made of keep and head_dim."""
+    """Return the answer that selects the rows that `numbers` makes from keep and head_dim."""
     return lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, numbers(keep, len(W_q) // len(keep)))
 
 
@@ -445,7 +445,7 @@ _WAYS = {
 
 
 def _ways(*ways):
-    """Return the answer that does this to W_q, W_k, W_v and the columns of W_o."""
+    """Return the answer that treats W_q, W_k, W_v and the columns of W_o in these ways."""
 
     def answer(W_q, W_k, W_v, W_o, keep):
         rows = _rows(W_q, keep)
@@ -468,7 +468,7 @@ cut_heads = Exercise(
     task=(
         "Write cut_heads(W_q, W_k, W_v, W_o, keep). The weights are as nn.Linear stores them: (num_heads * head_dim, "
         "d_model) for the first three, and (d_model, num_heads * head_dim) for W_o. keep is boolean, (num_heads,). "
-        "Return the four weights of the layer in which only the heads to keep are left."
+        "Return the four weights of a layer that has only the heads to keep."
     ),
     answer=cut_heads_solution,
     plain=(_cut_heads_by_steps, _cut_heads_by_loops),
@@ -483,7 +483,7 @@ cut_heads = Exercise(
     wrong={
         "What should stay is cut": Wrong(
             lambda W_q, W_k, W_v, W_o, keep: cut_heads_solution(W_q, W_k, W_v, W_o, ~keep),
-            "you cut the heads to keep, and leave the others.",
+            "you cut out the heads to keep, and leave the others in.",
             "True means that the head stays.",
         ),
         "Rows dealt out in turn": Wrong(
@@ -499,14 +499,14 @@ cut_heads = Exercise(
         ),
         "Not all are cut": Wrong(
             _WHOLE[0],
-            "some of the four weights still hold all heads: compare their shapes with the expected ones.",
+            "some of the four weights still hold all heads: compare their shapes with the expected shapes.",
             "A head comes out of W_q, W_k and W_v as rows, and goes into W_o as columns, so cut all four.",
             also=tuple(_WHOLE[1:]),
         ),
         "head_dim out of d_model": Wrong(
             Change("head_dim = width // num_heads", "head_dim = d_model // num_heads"),
-            "you compute head_dim from d_model: the columns of W_q, or the rows of W_o.",
-            "The rows of W_q are the heads' features: W_q.shape[0] // num_heads. d_model may be a different number.",
+            "you compute head_dim from d_model, which counts the columns of W_q and the rows of W_o.",
+            "The rows of W_q are the heads' features, so use W_q.shape[0] // num_heads. d_model may differ.",
         ),
         "An axis for the heads": Wrong(
             lambda *x: [W.unflatten(int(i == 3), (int(x[-1].sum()), -1)) for i, W in enumerate(cut_heads_solution(*x))],
@@ -516,7 +516,7 @@ cut_heads = Exercise(
         "Rows of W_o": Wrong(
             Change("W_o[:, rows]", "W_o[rows, :]"),
             "you cut the rows of W_o.",
-            "What the heads hand over goes *into* W_o, so cut its columns: W_o[:, rows].",
+            "The heads' output goes *into* W_o, so cut its columns: W_o[:, rows].",
         ),
         "A mask of heads": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep"),
@@ -531,8 +531,8 @@ cut_heads = Exercise(
         ),
         "True and False as numbers": Wrong(
             _cut_by(lambda keep, head_dim: keep.repeat_interleave(head_dim).int()),
-            "True and False are used as the numbers 1 and 0, so the result has only rows or heads 1 and 0.",
-            "A boolean mask selects the rows where it is True, while integers are row numbers. Leave keep boolean.",
+            "True and False act as the indices 1 and 0, so the result has only rows or heads 1 and 0.",
+            "A boolean mask selects the rows where it is True, while integers are row indices. Leave keep boolean.",
             also=(_cut_by(lambda keep, head_dim: keep.int()),),
         ),
     },

@@ -34,7 +34,7 @@ tests_that_see = Choice(
             "With one head, what does the transpose swap? And which test gives the same verdict on every layer, "
             "broken or not?"
         ),
-        "One head or one token hides the bug, and so does any test that looks at shapes or repeats itself.",
+        "With one head or one token the bug does not show, nor to a test that looks at shapes or runs the layer twice.",
     ),
     see="Three probes",
 )

@@ -97,7 +97,7 @@ tests_that_the_wrong_split_passes = Choose(
             "The way there and back passes as well, because the wrong merge exactly undoes the wrong split."
         ),
         "the shape only": (
-            "The ones look alike in every place, too, and on the way there and back two equal mistakes undo each other."
+            "Ones look the same in every position, too, and in a round trip, two identical mistakes cancel out."
         ),
     },
 )

@@ -68,13 +68,13 @@ def of_the_right(change):
 OTHER_KINDS = [
     (yielding, "a generator"),
     (sometimes, "expected a tensor, got None"),
-    (lambda x: x, "2 arguments, (x, num_heads); yours takes (x)"),
+    (lambda x: x, "2 arguments, (x, num_heads); your function takes (x)"),
     (mhalib.split_heads(torch.zeros(1, 2, 4), 2), "give the function itself, without calling it"),
     ("split_heads", "expected a function, got text"),
     (of_the_right(lambda y: y.tolist()), "expected a tensor, got a list; torch.as_tensor"),
     (of_the_right(lambda y: y.int()), "expected a floating tensor, got torch.int32"),
     (of_the_right(lambda y: y.numpy()), "a NumPy array; torch.as_tensor"),
-    (of_the_right(lambda y: (1, y)), "in a tuple; part [1] of it is what is asked for"),
+    (of_the_right(lambda y: (1, y)), "in a tuple; part [1] of it is the tensor asked for"),
     (of_the_right(lambda y: y[..., :1, :1]), "expected the shape (1, 2, 2, 2), got (1, 2, 1, 1)"),
     (of_the_right(lambda y: y.transpose(0, 2)), "with its axes in the order (token, head, sample, feature)"),
     (of_the_right(lambda y: y.to("meta")), "cannot be read"),
@@ -112,7 +112,7 @@ def test_a_changed_input_is_named_and_the_next_check_gets_it_unchanged():
 
     for _ in range(2):
         note = check.masked_softmax(mine)
-        assert not note.passed and "changes mask of its caller" in repr(note)
+        assert not note.passed and "changes its caller's mask" in repr(note)
     note = check.masked_softmax(lambda s, m: s.masked_fill_(~m[:, None], -1e9).softmax(-1))
     assert "Changed on the way: scores" in repr(note) and "The result is right" not in repr(note)
 

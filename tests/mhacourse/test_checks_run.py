@@ -87,9 +87,9 @@ RAISED = [
 ]
 ADVICE = {
     "x.view(x.shape[0], x.shape[1], n, x.shape[2] / n)": "Use //",
-    "x - x.max(-1)": "amax and amin return the numbers alone",
+    "x - x.max(-1)": "amax and amin return only the values",
     "x.bool() and x.bool()": "Between tensors write &",
-    "torch.sqrt(x.shape[-1])": "the module math",
+    "torch.sqrt(x.shape[-1])": "use the math module",
     "x[0] @ x[0]": "in a product A @ B",
     "(x > 0).mean()": ".float().mean()",
 }

@@ -81,20 +81,20 @@ LOWERED, HIDDEN = asked(lowered, (X, X > 2), (2 * X, X > 1)), asked(hidden, (X,)
 MORE = asked(four_more, *((n,) for n in range(1, 10)))
 
 NAMED = [
-    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "softmax(-2) in the place of softmax(-1)"),
-    (TWICE, lambda x: 2 * x.softmax(0), "softmax(-2) in the place of softmax(-1), wherever it stands"),
-    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "softmax(-2) in the place of softmax(-1)"),
+    (TWICE, lambda x: x.softmax(0) + x.softmax(1), "softmax(-2) in place of softmax(-1)"),
+    (TWICE, lambda x: 2 * x.softmax(0), "softmax(-2) in place of softmax(-1), wherever it appears"),
+    (CHOSEN, lambda x, m: torch.where(m, x.softmax(0), x), "softmax(-2) in place of softmax(-1)"),
     (CHOSEN, lambda x, m: torch.where(m, x, x.softmax(-1)), "mask the other way round"),
     (CHOSEN, lambda x, m: x.softmax(-1), "mask ignored, as if it were True everywhere"),
-    (CHOSEN, lambda x, m: -torch.where(m, x.softmax(-1), x), "turns the sign"),
+    (CHOSEN, lambda x, m: -torch.where(m, x.softmax(-1), x), "flips the sign"),
     (SCALED, lambda x, n: (x + n).exp(), "without the division by n"),
     (LOWERED, lambda x, m: x.masked_fill(m, -1e9).softmax(-1), "the other way round"),
     (GRAM, lambda x: x @ x, "without .mT"),  # which stops: the message holds the sizes
     (HIDDEN, lambda x: x.softmax(-1).exp() / 2, "without one of its factors"),
     (MORE, lambda n: n, "without the term 4"),
-    (SCORED, lambda q: q @ q.mT / 8**0.5, "with the root of the whole width, not of one head's"),
+    (SCORED, lambda q: q @ q.mT / 8**0.5, "with the root of the whole width, not of one head's width"),
     (COUNTED, lambda n: [3 * part for _ in range(n) for part in range(n)], "one of its terms, the one with n"),
-    (MORE, lambda n: n - 4, "- in the place of + before 4"),
+    (MORE, lambda n: n - 4, "- in place of + before 4"),
 ]
 UNNAMED = [
     (TWICE, lambda x: 3 * x.softmax(1).sin()),
@@ -123,10 +123,10 @@ def test_an_index_is_named_as_the_learner_wrote_it_and_no_function_that_is_not_t
         edit = edits.find(SIZED.edits, SIZED.inputs, SIZED.right, SIZED.outcomes(lambda x: x / len(x))[0], source)
         found.append(edit.told(source))
     assert found == [
-        f"with {said} in the place of shape[-1]" for said in ("shape[0]", "shape[-2]", "another axis of shape")
+        f"with {said} in place of shape[-1]" for said in ("shape[0]", "shape[-2]", "another axis of shape")
     ]
     for source in ("x.softmax(0)", "exp"):
-        notes.append(edits.why_of("with softmax(0) in the place of softmax(-1)", source) != "")
+        notes.append(edits.why_of("with softmax(0) in place of softmax(-1)", source) != "")
     assert notes == [True, False]
     exchanged = edits.Edit("with the arguments of reshape in another order", 1, None)
     assert [exchanged.can_be_told(source) for source in ("x.view(2, 3)", "x.split(2)")] == [True, False]

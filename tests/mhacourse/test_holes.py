@@ -41,7 +41,7 @@ def test_the_command_shows_a_hole_and_fails_until_a_case_mends_it(capsys, monkey
     assert main(["lengths"]) == 1
     assert "    without abs\n      on x=[[" in capsys.readouterr().out
     equal = {edit.says for edit in search(made_up(positive)).equal}
-    assert "with sum(1) in the place of sum(-1)" in equal and "without abs" not in equal, (
+    assert "with sum(1) in place of sum(-1)" in equal and "without abs" not in equal, (
         "what is the same everywhere is no hole"
     )
     monkeypatch.setattr(holes, "check", [made_up(positive, signed)])

@@ -41,9 +41,9 @@ ALL, REST = slice(None), slice(1, None)
 
 SAID = [
     ([torch.clone, torch.clone, at(0, 0, 0)], "It is right for 2 of 3 inputs"),
-    (at(ALL, REST), "In the example it is right for query 0, and for no other query."),
-    (at(ALL, ALL, 0), "In the example it is right for key 1, 2, 3, and for no other key."),
-    ([at(REST), at(ALL), at(ALL)], "In the example it is right for sample 0, and for no other sample."),
+    (at(ALL, REST), "In the example, it is right for query 0, and for no other query."),
+    (at(ALL, ALL, 0), "In the example, it is right for key 1, 2, 3, and for no other key."),
+    ([at(REST), at(ALL), at(ALL)], "In the example, it is right for sample 0, and for no other sample."),
     (lambda x: torch.cat([~x[:, :1], x[:, 1:]], 1), "right for query 1, 2, 3, and", MASKS),
 ]
 
@@ -56,7 +56,7 @@ def test_what_is_right_is_said_and_nothing_where_nothing_is():
 
 
 def test_a_result_that_is_one_number_or_the_right_one_transposed_is_named():
-    assert judged(torch.sum).title == ": not yet. One number came; asked is one for each sample, query and key"
+    assert judged(torch.sum).title == ": not yet. This is one number, not one for each sample, query and key"
     assert judged(lambda x: x.mT).title == ": not yet. The result is transposed"
     parts = Exercise(
         "-", lambda x: (x, 2 * x), ("-",), cases=lambda: [(RIGHT[0][0],)], axes={"k": ("a", "b"), "v": ("a", "b")}
@@ -66,10 +66,10 @@ def test_a_result_that_is_one_number_or_the_right_one_transposed_is_named():
 
 
 SHAPES = [
-    ((2, 3, 5), (3, 2, 5), "the axes stand in the order (query, sample, key)"),
-    ((2, 3, 5), (2, 1, 3, 5), "there is an axis of size 1 too many"),
+    ((2, 3, 5), (3, 2, 5), "the axes are in the order (query, sample, key)"),
+    ((2, 3, 5), (2, 1, 3, 5), "there is one axis of size 1 too many"),
     ((2, 3, 5), (2, 5), "the result lacks an axis for the queries"),
-    ((2, 3, 5), (), "one number came; asked is one for each sample, query and key"),
+    ((2, 3, 5), (), "this is one number, not one for each sample, query and key"),
     ((2, 3, 5), (2, 15), "queries and keys are joined into one axis of 15"),
     ((2, 3, 5), (30,), "samples, queries and keys are joined into one axis of 30"),
 ]

@@ -160,13 +160,17 @@ REFUSED = [
         "mask must be a boolean",
     ),
     ("captions", f"{X}return layer(x, torch.randn(2, 6, layer.d_model)).shape == x.shape", "memory has a mask"),
-    ("drafts", f"{X}{OPEN}.tril(); k = m.clone(); layer(x, m)\n    return m.equal(k)", "hide the future already"),
+    ("drafts", f"{X}{OPEN}.tril(); k = m.clone(); layer(x, m)\n    return m.equal(k)", "already hide the future"),
     ("dictation", f"{X}return layer(x).shape == x.shape", "This layer returns a pair: out, cache = layer(x)."),
     ("reviews", "x = torch.ones(2, 4, layer.d_model); return layer(x).shape == x.shape", "other than its shape"),
-    ("reviews", "x = torch.randn(4, 1, layer.d_model); return torch.allclose(layer(x), layer(x))", "T = 1 hides it"),
-    ("reviews", f"{X}o = [2, 0, 3, 1]\n    return {SAME}", "where T = num_heads"),
+    (
+        "reviews",
+        "x = torch.randn(4, 1, layer.d_model); return torch.allclose(layer(x), layer(x))",
+        "T = 1 hides the mistake",
+    ),
+    ("reviews", f"{X}o = [2, 0, 3, 1]\n    return {SAME}", "if T = num_heads"),
     ("reviews", f"{TURNED}return torch.allclose(layer(x[:, o]), layer(x), atol=1e-4)", "reorder one side"),
-    ("reviews", f"{TURNED}return torch.equal(layer(x[:, o]), layer(x)[:, o])", "is rounding"),
+    ("reviews", f"{TURNED}return torch.equal(layer(x[:, o]), layer(x)[:, o])", "saw rounding"),
     ("reviews", f"{TURNED}return not {SAME}", "True means: the layer is fine"),
     ("reviews", f"{TURNED}return 'fine' if {SAME} else 'broken'", "without quotes"),
     ("reviews", "return torch.allclose(layer(torch.randn(2, 4, 12)), torch.ones(1))", "take them from the layer"),
@@ -175,21 +179,25 @@ REFUSED = [
     ("sensors", "x = torch.randn(1, 4, layer.d_model)\n    return layer(x).equal(layer(x))", "B = 1 has no neighbours"),
     ("verses", f"{ENDED}return torch.allclose(layer(x), layer(y), atol=1e-4)", "Compare earlier"),
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4).bool()))", "The masks hide nothing"),
-    ("tickets", f"{HIDDEN}return torch.allclose(layer(x, m), layer(y, m), atol=1e-4)", "A hidden token still asks"),
+    (
+        "tickets",
+        f"{HIDDEN}return torch.allclose(layer(x, m), layer(y, m), atol=1e-4)",
+        "A hidden token still has a query",
+    ),
     ("letters", ALIKE, "All samples have the same mask"),
     ("atlas", f"{X}return layer(x).shape == x.shape", "not yet: your test says the same of every layer."),
     ("captions", f"{HIDDEN}return torch.allclose(layer(x, mask=m)[:, :3], layer(y, mask=m)[:, :3])", "has a memory"),
     ("drafts", f"{X}{OPEN}; kept = m; layer(x, m)\n    return m.equal(kept)", "kept = m gives one tensor a second"),
     ("drafts", f"{X}{OPEN}; a = layer(x, m)\n    return layer(x, m).equal(a)", "the very mask"),
     ("archive", f"{TURNED}return {SAME}", "Compare it with a known layer"),
-    ("archive", f"{X}return layer(x).shape == x.shape", "A layer that returns random numbers passes as well"),
+    ("archive", f"{X}return layer(x).shape == x.shape", "A layer whose outputs are random numbers passes as well"),
     ("verses", f"{ROW_0}return torch.allclose(layer(x)[:, 0], layer(y)[:, 0])", "Your test looks only at row 0"),
     (
         "letters",
         f"{HIDDEN}return torch.allclose(layer(x, m)[:, :3], layer(x)[:, :3])",
         "once with a mask and once without",
     ),
-    ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see may give"),
+    ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see may return"),
     ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
     (
         "reviews",
@@ -207,7 +215,7 @@ REFUSED = [
     ("reviews", NEIGHBOURS, "A different order, put back in the same way, is just as good."),
     ("triage", "layer.eval()\n    return getattr(layer, 'dropout', 0.0) == 0.0", "judges by how the layer is made"),
     ("sensors", f"{TURNED}return {SAME}", "so each still has the same neighbours in the batch"),
-    ("sensors", f"{X}y = x.clone(); y[:, 0] *= -1\n    return {LATER_ALIKE}", "these that must not matter"),
+    ("sensors", f"{X}y = x.clone(); y[:, 0] *= -1\n    return {LATER_ALIKE}", "Those machines must not matter"),
     ("tickets", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "so each token sees all"),
     (
         "atlas",
@@ -216,12 +224,16 @@ REFUSED = [
     ),
     ("tickets", f"{X}m = torch.ones(4, 4).bool(); m[2:] = False\n    return {CUT_OFF}", "rows are queries"),
     # What is said of a test that accuses a healthy layer holds of the rows that it compares, and of what it changes.
-    ("reviews", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "It is their order that must not"),
-    ("reviews", f"{TURNED}return bool((layer(x[:, o]) == layer(x)[:, o]).all())", "is rounding"),
-    ("reviews", f"x = torch.randn(3, layer.num_heads, layer.d_model)\n    return {FLIPPED}", "T = num_heads hides it"),
+    ("reviews", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "But their order must not"),
+    ("reviews", f"{TURNED}return bool((layer(x[:, o]) == layer(x)[:, o]).all())", "saw rounding"),
+    (
+        "reviews",
+        f"x = torch.randn(3, layer.num_heads, layer.d_model)\n    return {FLIPPED}",
+        "T = num_heads hides the mistake",
+    ),
     ("triage", f"{X}a = layer(x); layer.eval()\n    return torch.allclose(a, layer(x))", "call layer.eval() first"),
     ("tickets", f"{X}{ROWS}\n    return torch.allclose(layer(x, m)[:, :2], layer(x[:, :2]))", "rows are queries"),
-    ("tickets", f"{X}{OPEN}; m[..., -1] = False\n    return {ZERO}", "gets an answer like any other"),
+    ("tickets", f"{X}{OPEN}; m[..., -1] = False\n    return {ZERO}", "its own output changes with it"),
     ("letters", f"{X}{PADDED}\n    return {ALONE.format('x[1:]')}", "once with a mask and once without"),
     ("letters", f"{X}{PADDED}\n    return {ALONE.format('x[1:], m[:1]')}", "two different masks"),
     (
@@ -229,7 +241,7 @@ REFUSED = [
         f"{X}{PADDED}; y = x.clone(); y[0] += 1\n    return {OTHER}",
         "the outputs of the sample that it changes",
     ),
-    ("atlas", f"{X}{CAUSAL}; y = x.clone(); y[:, 0] += 1\n    return {LAST}", "is seen by those whose outputs"),
+    ("atlas", f"{X}{CAUSAL}; y = x.clone(); y[:, 0] += 1\n    return {LAST}", "can see the token that you change"),
     ("drafts", f"{X}{OPEN}; kept = x.detach().clone(); layer(x, m)\n    return x.equal(kept)", "the very mask"),
     ("archive", f"{X}y = type(layer)(layer.d_model, layer.num_heads); {COPIED}", "A second layer of the same class"),
     # A reason is said only where that one thing, done otherwise, makes the test right.
@@ -251,7 +263,7 @@ REFUSED = [
         f"{X}y = x.clone(); y[1] += 2; a = layer(y)\n    return layer(x)[0].allclose(a[0], atol=1e-4)",
         "LayerNorm",
     ),
-    ("captions", f"{MEMORY}y = torch.randn_like(x)\n    return {ACROSS.format('y, r')}", "What must not matter is in"),
+    ("captions", f"{MEMORY}y = torch.randn_like(x)\n    return {ACROSS.format('y, r')}", "Change memory instead"),
     ("captions", f"{MEMORY}o = r.clone(); o[:, 2:] = 0\n    return not {ACROSS.format('x, o')}", "the wrong way round"),
     ("drafts", f"{X}{OPEN}; m[..., -1] = False; layer(x, m)\n    return bool(m.all())", "a copy from before the call"),
     (
@@ -262,7 +274,7 @@ REFUSED = [
     (
         "tickets",
         f"{X}out, w = layer(x)\n    return w.sum(-1).allclose(torch.ones(4))",
-        "takes it apart into its samples",
+        "unpacks it into its samples",
     ),
     ("dictation", f"{X}_, c = layer(x); _, c = layer(x, c)\n    return c[0].shape[2] == 8", "random numbers passes"),
     ("dictation", STEPS.format("layer(x[:, : t + 1], c)"), "Hand over each token once"),
@@ -274,25 +286,29 @@ REFUSED = [
     ),
     # What is believed of a test was seen: what it moves, cuts and allows for, and whether it looks at all.
     ("reviews", f"{X}o = torch.randperm(layer.d_model)\n    return {FEATURES}", "Each weight belongs to one feature"),
-    ("verses", f"{X}return torch.allclose(layer(x)[:, 2:], layer(x[:, 2:]), atol=1e-4)", "only a piece of the tokens"),
-    ("reviews", f"{TURNED}return {SAME.replace('1e-4', '5')}", "so large a difference that what is wrong fits in"),
+    (
+        "verses",
+        f"{X}return torch.allclose(layer(x)[:, 2:], layer(x[:, 2:]), atol=1e-4)",
+        "only some of the tokens of another",
+    ),
+    ("reviews", f"{TURNED}return {SAME.replace('1e-4', '5')}", "such a large difference that the mistake fits"),
     (
         "sensors",
         f"{X}y = x.clone(); y[0] = -x[1]\n    return bool(torch.isclose(layer(x)[1], layer(y)[1], atol=0.1).any())",
         "any()",
     ),
     ("drafts", f"{X}{OPEN}; kept = m.clone(); layer(x, m.clone())\n    return m.equal(kept)", "the very mask"),
-    ("drafts", f"{X}{OPEN}; layer(x, m)\n    return bool(m[:, -1].all())", "only some of its entries"),
-    ("captions", f"{MEMORY}o = [2, 0, 3, 1]\n    return {ACROSS.format('x, r[:, o]')}", "Move its columns along"),
+    ("drafts", f"{X}{OPEN}; layer(x, m)\n    return bool(m[:, -1].all())", "only some entries"),
+    ("captions", f"{MEMORY}o = [2, 0, 3, 1]\n    return {ACROSS.format('x, r[:, o]')}", "Reorder its columns"),
     (
         "captions",
         f"{MEMORY}o = [2, 0, 3, 1]\n    return {MOVED_ALONG}",
         "In calls 1 and 2 the layer makes the same mistake",
     ),
-    ("tickets", f"{HIDDEN}y[:, -1] = 0\n    return {HALF_MASKED}", "also one of zeros"),
-    ("archive", f"{REFERENCE}", "It agrees with a layer in which the scores are not divided at all"),
+    ("tickets", f"{HIDDEN}y[:, -1] = 0\n    return {HALF_MASKED}", "even one of zeros"),
+    ("archive", f"{REFERENCE}", "That computation agrees with a layer in which the scores are not divided at all"),
     ("triage", f"layer.eval; {SEEDED}; a = layer(x); {SEEDED}\n    return layer(x).equal(a)", "with its brackets"),
-    ("atlas", f"{X}layer(x); return True", "random numbers passes as well. Say which numbers must be equal"),
+    ("atlas", f"{X}layer(x); return True", "random numbers passes as well. Decide which outputs must be equal"),
     ("drafts", f"{X}{OPEN}; y = x.clone(); y[:, 0] += 1\n    return {OTHER.replace('1, :2', ':, 1:')}", "earlier ones"),
     ("dictation", f"{X}a = layer(x[:, 2:])[0]\n    return torch.allclose(a, layer(x)[0][:, 2:])", "begins anew"),
     (
@@ -399,7 +415,7 @@ HALF = [
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "What may be seen is erased"),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Wrong in: self-attention, padded; cross"),
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The padding mask is lost"),
-    ("drafts", "else mask", "else mask[:]", "no copy: [:], view, detach()"),
+    ("drafts", "else mask", "else mask[:]", "not a copy: [:], view, detach()"),
     ("drafts", "-1e9", "-1e8", "still writes into the caller's own mask"),
     ("drafts", ".tril()\n", ".tril()\n        allowed = allowed.clone()\n", "if it comes before that line"),
     ("triage", "num_heads, dropout\n", "num_heads, dropout if self.training else 0.0\n", "__init__ runs once"),
@@ -408,7 +424,7 @@ HALF = [
         "verses",
         "= weights @ v\n",
         "= weights @ v\n        heads.transpose(1, 2)\n",
-        "(1, 2) makes a new tensor, and nothing",
+        "(1, 2) makes a new tensor, but nothing",
     ),
     ("dictation", "self.tril[:T, :S]", "self.tril[S - 1 : S, :S]", "New tokens see each other"),
     ("triage", "self.dropout\n", "1 - self.dropout if self.training else 0.0\n", "one in five: wrong"),
@@ -513,7 +529,7 @@ def test_the_healthy_layer_needs_no_mending_and_says_so_only_to_who_knows_it():
     assert note.mood == "open" and not atlas.done and "healthy" not in repr(note) and "was right" not in repr(atlas)
     for changes, words in NEEDLESS:
         note = atlas.mend(changed("atlas", *changes))
-        assert "As it was given, it was right at these weights." in repr(note) and words in repr(note), note
+        assert "As it was given, it was right with these weights." in repr(note) and words in repr(note), note
     usual = [("0.25", "0.125"), ("q, k)", "q, k) / q.shape[2] ** 0.25")]
     assert atlas.mend(changed("atlas", *usual)).passed, "a right layer is right, whatever was to mend"
     assert atlas.done == {"mend"}, "the cause is still to be found"

@@ -54,9 +54,9 @@ class Hidden(nn.Module):
 
 
 OTHER_WAYS = [
-    ("attend", Hidden(), "yours calls scaled_dot_product_attention"),
+    ("attend", Hidden(), "function calls scaled_dot_product_attention"),
     ("attend", lambda q, k, v: mhalib.scaled_dot_product_attention(q, k, v)[0], "calls scaled_dot_product_attention"),
-    ("stable_softmax", nn.Softmax(-1), "yours calls softmax"),
+    ("stable_softmax", nn.Softmax(-1), "function calls softmax"),
     ("repaired", lambda layer, x, mask: layer(x, mask=mask), "the layer's own forward"),
     ("previous_token", lambda maps: previous_token_score(maps), "calls the library's previous_token_score"),
     ("induction", lambda maps, tokens: induction_score(maps, tokens), "calls the library's induction_score"),
@@ -86,7 +86,7 @@ def test_a_loop_is_named_by_what_grows_and_the_solution_stands_below():
 
     (label, words), (below, code) = check.split_heads(loops).parts[-2:]
     assert (label, below) == ("Remark:", "code")
-    assert "its calls of torch grow with heads, 4 for 3 heads, 7 for 6. The solution makes 2" in words
+    assert "its calls of torch grow with heads, 4 for 3 heads, 7 for 6. The solution always makes 2" in words
     assert "x.unflatten(-1, (num_heads, -1)).transpose(1, 2)" in code and "Returns:" not in code
     assert "grow with heads, samples and tokens, " in "".join(said_of("attend", loop_attend))
 
@@ -108,11 +108,15 @@ def poor(scores):
 
 
 OTHER_INPUTS = [
-    ("masked_softmax", lambda s, m: s.masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None], "float16, your fun"),
+    (
+        "masked_softmax",
+        lambda s, m: s.masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None],
+        "16 numbers, your fun",
+    ),
     ("masked_softmax", lambda s, m: s.double().masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None], "is float64"),
-    ("stable_softmax", by_numpy, "gradient is wanted, your function stops: RuntimeErr"),
+    ("stable_softmax", by_numpy, "gradient is needed, your function stops: RuntimeErr"),
     ("split_heads", lambda x, h: mhalib.split_heads(x.detach(), h), "none flows back through your result"),
-    ("aligned", divides, "Where no query counts, your function stops: ZeroDivisionError"),
+    ("aligned", divides, "If no query counts, your function stops: ZeroDivisionError"),
 ]
 
 
@@ -120,7 +124,7 @@ def test_what_other_inputs_do_is_said_in_few_remarks():
     said = [(words, said_of(name, answer)) for name, answer, words in OTHER_INPUTS]
     assert [(words, texts) for words, texts in said if not any(words in text for text in texts)] == []
     first, second = said_of("stable_softmax", poor)  # of which more could be said
-    assert "yours calls softmax" in first and "loops" in second
+    assert "function calls softmax" in first and "loops" in second
 
 
 def for_ever():

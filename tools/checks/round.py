@@ -38,7 +38,7 @@ NAMES = vars(math) | {"math": math, "mhalib": mhalib, "np": np, "torch": torch, 
 NAMES |= {"Tensor": torch.Tensor, "einsum": einsum, "rearrange": rearrange, "reduce": reduce, "repeat": repeat}
 NAMES |= {name: getattr(mhalib, name) for name in mhalib.__all__}
 VERDICTS = ("fitting", "difference", "misleading", "passed")
-MODEL = "It does what a right one would do"  # how a title goes on where the error model has named the mistake
+MODEL = "It does what a right answer would do"  # how a title goes on where the error model has named the mistake
 
 
 def tasks() -> str:

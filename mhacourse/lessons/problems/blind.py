@@ -1,6 +1,6 @@
-"""What is said of a test for any of the problems: why it sees nothing, and why it accuses a healthy layer.
+"""What a check says of a test for any problem: why the test sees nothing, and why it accuses a healthy layer.
 
-What applies to only one problem is kept beside that problem, under the same names.
+Notes that apply to only one problem are kept beside that problem, under the same names.
 """
 
 import ast
@@ -56,7 +56,7 @@ def _masked(calls: Sequence[Call]) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(call: Call | None) -> set[str]:
-    """Return the tokens that a call was handed, and those before it in its cache."""
+    """Return the tokens that a call got, and earlier ones from its cache."""
     return set() if call is None else {str(token) for token in call.x[0].tolist()} | _tokens(call.cached)
 
 
@@ -71,7 +71,7 @@ def _reordered(calls: Sequence[Call], name: str = "x", axis: int = 1) -> bool:
 
 
 def _whole(call: Call, calls: Sequence[Call]) -> Tensor | None:
-    """Return what came out for the tokens of a call in one with more tokens, if nothing hides those."""
+    """Return the outputs of a call's tokens in another call that has more of them, if neither has a mask."""
     T = call.x.shape[1]
     for other in calls if call.given.keys() == {"x"} else ():
         for start in range(other.x.shape[1] - T + 1 if other.given.keys() == {"x"} else 0):
@@ -149,7 +149,7 @@ _CHANCE = torch.Generator().manual_seed(0)  # others in each call, whatever a te
 
 
 def _drawn(x: Tensor) -> Tensor:
-    return torch.randn(x.shape, generator=_CHANCE, dtype=x.dtype)
+    return torch.randn(x.shape, generator=_CHANCE, dtype=x.dtype) + (x - x.detach()).nan_to_num()  # with its gradient
 
 
 # ------------------------------------------------------------------------------------------- one thing done otherwise
@@ -160,14 +160,14 @@ def _first_x(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
 
 
 def _order_undone(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
-    """Return the tokens of the first call in the opposite of the order in which they come."""
+    """Return the tokens of the first call in the inverse of this call's order."""
     first = calls[0].x
     order = (call.x[0][:, None] == first[0]).all(-1).int().argmax(-1)
     return {"x": first[:, order.argsort()]} if call.x.equal(first[:, order]) else {}
 
 
 def _change_drawn(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
-    """Return tokens that differ from those of the first call as others, drawn anew."""
+    """Return the tokens of a call, with those that differ from the first call drawn anew."""
     changed = _changed(call, calls[:1])[..., None]
     return {"x": torch.where(changed, _drawn_anew(call)["x"], call.x)} if changed.any() else {}
 
@@ -181,7 +181,7 @@ def _memory_changed(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> d
 
 
 def _own_masks(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
-    """Return the masks with which the samples of a call come elsewhere."""
+    """Return the masks that the samples of a call have in other calls."""
     masks = {}
     for other in filter(_hides, calls):
         for sample, mask in zip(other.x.tolist(), other.mask.expand(len(other.x), *other.mask.shape[-2:]), strict=True):
@@ -191,13 +191,13 @@ def _own_masks(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
 
 
 def _mask_for_all(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
-    """Return for a call without a mask that of another with as many tokens."""
+    """Return, for a call without a mask, the mask of another call with as many tokens."""
     masks = [other.mask for other in calls if _hides(other) and other.x.shape == call.x.shape]
     return {"mask": masks[0]} if masks and call.mask is None else {}
 
 
 def _mask_moved(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
-    """Return the mask with its columns in the order of the memory, compared with that of the first call."""
+    """Return the mask with its columns reordered as the memory is, compared with the first call."""
     first, memory = calls[0].given.get("memory"), call.given.get("memory")
     if call.mask is None or not isinstance(first, Tensor) or first.shape != memory.shape:
         return {}
@@ -257,7 +257,7 @@ def _loosely(test: Callable) -> Callable:
 
 
 def _typed(pattern: str, instead: str | Callable[[re.Match], str]) -> Otherwise:
-    """Return what a test does when some pieces of its source are others."""
+    """Return what a test does when some pieces of its source are replaced."""
 
     def changed(test: Callable) -> Callable:
         @functools.wraps(test)
@@ -310,7 +310,7 @@ MENDS: dict[str, Otherwise] = {
 
 
 def _drawn_anew(call: Call, *_: object) -> dict:
-    """Return other tokens, drawn anew, equal where they were equal: what relates the calls of a test stays as it is."""
+    """Return tokens drawn anew, equal where they were equal, so that the calls of a test stay related as they were."""
 
     def token(old: list[float]) -> Tensor:
         return torch.randn(len(old), generator=torch.Generator().manual_seed(hash(tuple(old)) % 2**31))
@@ -324,7 +324,7 @@ def _drawn_anew(call: Call, *_: object) -> dict:
 
 # What about the inputs can by itself hide what is wrong: it still does with all tokens drawn anew.
 HIDES = dict.fromkeys(
-    ("equal tokens", "equal samples", "one token", "as many tokens as heads", "one sample", "no mask")
+    ("equal tokens", "equal memory", "equal samples", "one token", "as many tokens as heads", "one sample", "no mask")
     + ("open masks", "shared masks", "lower masks", "symmetric masks", "whole rows", "no memory")
     + ("no mask with memory", "no cache", "one weight"),
     Otherwise(inputs=_drawn_anew),
@@ -354,6 +354,12 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "lower masks": lambda calls: all(call.mask is None or torch.equal(call.mask, call.mask.tril()) for call in calls),
     "equal tokens": lambda calls: (
         all(bool((call.x == call.x[:, :1]).all()) for call in calls) and not UNSEEN["one token"](calls)
+    ),
+    "equal memory": lambda calls: (
+        any(call.given.get("memory") is not None for call in calls)
+        and all(
+            bool((memory == memory[:, :1]).all()) for call in calls if (memory := call.given.get("memory")) is not None
+        )
     ),
     "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
     "not finite": lambda calls: not all(bool(call.x.isfinite().all()) for call in calls),
@@ -443,7 +449,7 @@ def _second_name(source: str) -> str:
 
 
 def _taken_apart(source: str) -> str:
-    """Return the line that takes what the layer returns apart, into two or more names; else nothing."""
+    """Return the line that unpacks the layer's result into two or more names; else nothing."""
     for line in map(str.strip, re.split(r"[;\n]", source)):
         if re.match(r"\(?\w+(, \w+)+\)? = layer\(", line):
             with contextlib.suppress(SyntaxError):  # where it goes on in the next one
@@ -453,7 +459,7 @@ def _taken_apart(source: str) -> str:
 
 
 def _slip(problem: Problem, test: Callable) -> str:
-    """Return what the layer does, in words, whose known slip makes a test say True; nothing if several do."""
+    """Return, in words, the known slip that makes a test say True; nothing if several slips do."""
     found = {}
     for name, wrong, kind in problem.mended_wrongly:
         if tried(test, [Subject(made(kind, size, 1), name, size) for size in problem.sizes[:2]]).said == [True, True]:
@@ -462,7 +468,7 @@ def _slip(problem: Problem, test: Callable) -> str:
 
 
 def _left_out(problem: Problem, test: Callable, subject: Subject) -> str:
-    """Return which parts of a layer a test does not name that names others, to compute with them; else nothing."""
+    """Return the parts of a layer that a test leaves out when it computes with the others; else nothing."""
     source, parts = source_of(test), [name for name, _ in subject.layer.named_children()]
     named = [name for name in parts if name in source]
     if not named or not _by_hand(test, subject) or re.search(r"state_dict|parameters|children|modules|\{", source):
@@ -476,7 +482,7 @@ def _dropped_comparison(problem: Problem, test: Callable, subject: Subject) -> s
 
 
 def _unheard(outputs: Callable[[Tensor, Call, Sequence[Call]], Tensor]) -> Callable:
-    """Return whether a test says True of a layer all the same when its outputs are changed in this way."""
+    """Return whether a test still says True of a layer when its outputs are changed in this way."""
     return lambda problem, test, subject: Otherwise(outputs=outputs).tried(test, [subject]).said == [True]
 
 
@@ -493,7 +499,7 @@ def _right_for_neighbours(problem: Problem, test: Callable) -> bool:
 
 
 def _turning_masks(test: Callable) -> Callable:
-    """Return a test whose last call turns the mask round that it is handed."""
+    """Return a test whose last call inverts the mask that it gets."""
 
     @functools.wraps(test)
     def again(layer):
@@ -547,88 +553,91 @@ UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
 
 # First what the test itself takes away.
 SPOILED = {
-    "any": "any() is content as soon as one number agrees. They must agree all.",
-    "no abs": "Differences below 0 make up for those above, or count as small. Take abs() of each difference, "
-    "before you take their largest, mean or sum.",
-    "dropped": "{line} finds an answer, and nothing keeps it. Return it, or give it a name.",
-    "tightly": "Your test allows for so large a difference that what is wrong fits in. Rounding is far below 1e-3.",
-    "second name": "{line} gives one tensor a second name: what you write into one also appears in the other. clone() "
-    "makes a copy.",
-    "settings": "Your test changes {line}, and with that the layer is no longer broken. Leave it as it is handed to "
-    "you; eval() is all that you may need.",
-    "one weight": "Your test gives all weights of a matrix the same value. So the heads are alike, and their order "
-    "does not show. Leave the weights as they are, or draw them with torch.randn.",
+    "any": "any() is satisfied as soon as one number agrees. All of them must agree.",
+    "no abs": "Negative differences cancel positive ones, or pass as small. Take abs() of each difference before you "
+    "take the maximum, mean or sum.",
+    "dropped": "{line} computes an answer, but nothing keeps it. Return it, or give it a name.",
+    "tightly": "Your test allows such a large difference that the mistake fits within it. Rounding is far below 1e-3.",
+    "second name": "{line} gives one tensor a second name: what you write under one name also appears under the other. "
+    "clone() makes a copy.",
+    "settings": "Your test changes {line}, so the layer is no longer broken. Leave the layer as you get it; eval() is "
+    "all you may need.",
+    "one weight": "Your test gives all weights of a matrix the same value, so the heads are alike and their order does "
+    "not show. Leave the weights as they are, or draw them with torch.randn.",
 }
 BLIND = {
-    "equal tokens": "All tokens of a sample are alike, so whatever is mixed up among them, nothing changes. Draw them "
+    "equal tokens": "All tokens of a sample are alike, so mixing them up changes nothing. Draw them with torch.randn.",
+    "equal memory": "All tokens of your memory are alike, so which of them are read makes no difference. Draw them "
     "with torch.randn.",
-    "zeros": "All your inputs are 0, and so are the values, whatever their weights are. Draw them with torch.randn.",
-    "equal inputs": "Each call gets the same numbers, so no difference can show. Change something in between.",
-    "hardly changed": "Your inputs differ by less than what is allowed for rounding, so no difference that could show "
-    "is large enough. Draw what you change anew, with torch.randn.",
-    "nothing changed": "What you change in x does not show. Drawn anew with torch.randn, it would.",
+    "zeros": "All your inputs are 0, and so are the values, whatever the weights. Draw them with torch.randn.",
+    "equal inputs": "Each call gets the same numbers, so no difference can show. Change something between the calls.",
+    "hardly changed": "Your inputs differ by less than the tolerance for rounding, so no difference is large enough to "
+    "show. Draw what you change anew, with torch.randn.",
+    "nothing changed": "Your change to x does not show. If you drew it anew with torch.randn, it would.",
     "whole rows": "Each row of your masks is all True or all False, and rows are queries. To hide a key from the "
     "others, you need a column: mask[..., key] = False.",
 }
 # Where outputs are wrong, so that it has to look at them.
 CHANCE = {
-    "random": "A layer that returns random numbers passes as well. Say which numbers must be equal, and compare those.",
+    "random": "A layer whose outputs are random numbers passes as well. Decide which outputs must be equal, and "
+    "compare those.",
     "row 0": "Your test looks only at row 0: with random numbers in all other rows, it says the same. Compare every "
     "row that must be equal.",
 }
 LEFT = {
-    "samples moved": "Your calls hold the same samples in a different order, axis 0. The tokens of each sample are "
-    "axis 1.",
+    "samples moved": "Your calls hold the same samples in a different order along axis 0. The tokens of each sample "
+    "are on axis 1.",
     "own kind": "Your test compares the layer with another one of its own class, which makes the same mistake.",
     "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
 }
 FIRST = {
-    "rounding": "What it saw is rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
-    "atol=1e-4) allows for that; == and torch.equal allow nothing, and allclose without atol 1e-8 near 0.",
+    "rounding": "Your test saw rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
+    "atol=1e-4) allows for that; == and torch.equal allow nothing, and allclose without atol allows 1e-8 near 0.",
     "not finite": "A weight of 0 times NaN or infinity is NaN, so even a token that nobody looks at spoils the sum. "
-    "Put other finite numbers in its place, with torch.randn.",
+    "Replace it with other, finite numbers from torch.randn.",
 }
-_EMPTY = "A query with nothing to see may give anything, so leave such rows of a mask out of what you compare."
+_EMPTY = "A query with nothing to see may return anything, so leave the rows of such queries out of your comparison."
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
 ALARM = {
     "empty rows": _EMPTY,
     "no NaN": _EMPTY,
-    "hidden": "A hidden token still asks, and it gets an answer like any other, which changes with the token. Compare "
-    "the outputs of the others.",
+    "hidden": "A hidden token still has a query, so its own output changes with it. Compare the outputs of the other "
+    "tokens.",
     "rows": BLIND["whole rows"],
-    "x, not memory": "You change x, the tokens that ask, and an answer may change with its question. What must not "
-    "matter is in memory: change the part that the mask hides.",
+    "x, not memory": "You change x, the queries, and an output may change with its query. Change memory instead: the "
+    "part that the mask hides must not matter.",
     "two masks": "The same tokens come with two different masks, or once with a mask and once without. What is hidden "
     "in one call is seen in the other, so the outputs change, as they should. Give each sample its own mask, mask[i : "
     "i + 1], or cut the hidden tokens off.",
-    "reordered": "Your test hands over the same tokens in a different order, and a layer without positions gives their "
-    "outputs in that order: reorder one side to compare.",
-    "undone": "An order and its opposite are mixed up: after x[:, o], token o[i] is at place i. So compare layer(x[:, "
-    "o]) with layer(x)[:, o], or undo the order by its opposite, o.argsort().",
+    "reordered": "Your test passes the same tokens in a different order, and a layer without positions returns their "
+    "outputs in that order, so reorder one side before you compare.",
+    "undone": "You mix up an order and its inverse: after x[:, o], token o[i] is at place i. So compare layer(x[:, o]) "
+    "with layer(x)[:, o], or undo the order with its inverse, o.argsort().",
     "as broken": "",
-    "half masked": "One call has a mask and another has none. Without a mask every token is seen, also one of zeros, "
-    "so hand the mask to both.",
+    "half masked": "One call has a mask and another has none. Without a mask every token is visible, even one of "
+    "zeros, so pass the mask to both.",
     "memory moved": "Your calls hold the same pieces of memory in a different order under the same mask, so it hides "
-    "others. Move its columns along.",
+    "different ones. Reorder its columns, too.",
     "own order": "Your test compares the layer with your own computation from its weights, which deals features out "
     "to the heads in one order. A different order, put back in the same way, is just as good. Compare the layer with "
     "itself: with one token changed, hidden, or in a different place.",
-    "own slip": "Your test compares the layer with your own computation from its weights. It agrees with a layer in "
-    "which {line}",
-    "own left out": "Your test compares the layer with your own computation from its weights, and leaves out {line}.",
-    "own numbers": "Your test compares the layer with your own computation from its weights, and even on a healthy "
-    "layer the two differ. So it is your computation that is not right yet: try it on numbers that you can follow.",
+    "own slip": "Your test compares the layer with your own computation from its weights. That computation agrees with "
+    "a layer in which {line}",
+    "own left out": "Your test compares the layer with your own computation from its weights, but that computation "
+    "leaves out {line}.",
+    "own numbers": "Your test compares the layer with your own computation from its weights, and the two differ even "
+    "on a healthy layer. So your computation is not right yet: try it on numbers that you can follow.",
 }
 LEFT_TO_SAY = {
-    "taken apart": "This layer returns one tensor, (B, T, d_model), and no weights: {line} takes it apart into its "
+    "taken apart": "This layer returns one tensor, (B, T, d_model), and no weights: {line} unpacks it into its "
     "samples.",
     "features moved": "Your calls hold the same tokens with their features in a different order, axis 2. Each weight "
-    "belongs to one feature, so that may change everything. The tokens are axis 1.",
-    "cut": "One call gets only a piece of the tokens of another. These miss what they read of the others, so their "
-    "outputs change, as they should. Cut off only what a token may not read.",
-    "seen": "The token that you change is seen by those whose outputs you compare, so these change with it, as they "
+    "belongs to one feature, so this order may change everything. The tokens are on axis 1.",
+    "cut": "One call gets only some of the tokens of another call. They can no longer read the rest, so their outputs "
+    "change, as they should. Cut off only what a token may not read.",
+    "seen": "The tokens whose outputs you compare can see the token that you change, so their outputs change, as they "
     "should. True in a mask means may attend, and without a mask each token sees all the others, before and after it.",
-    "as given": "You ask for what the broken layer does.",
+    "as given": "Your test demands what the broken layer does.",
 }
 
 

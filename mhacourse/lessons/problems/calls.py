@@ -1,4 +1,4 @@
-"""How the layers of the set are called, and which argument of a call is not what they take."""
+"""How to call the layers of the set, and which argument of a call does not fit."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What a mended layer is tried on: each case is a function of a layer and its d_model, and the results are compared."""
+"""The cases for a mended layer: functions of a layer and its d_model, whose results are compared."""
 
 import torch
 
@@ -51,10 +51,10 @@ def _drops_in_training(layer, d_model):
 
 
 def _drops_weights(layer, d_model, T=6):
-    """Return of a layer whose weights are all 1 / T and whose values are all 1 how it drops.
+    """Return how a layer drops weights, tried with all weights 1 / T and all values 1.
 
-    Whether whole weights are dropped and not single features, whether some are left and no more than there are, and
-    whether each of them is divided by 1 - 0.2.
+    Three answers: whether it drops whole weights, not single features; whether some weights are left, but no more than
+    there are; and whether it divides each of them by 1 - 0.2.
     """
     layer.train()
     with torch.no_grad():

@@ -59,15 +59,15 @@ reviews = Problem(
     changes=[Change(_SPLIT, "view(B, self.num_heads, T, -1)"), MERGE],
     right="B",
     options={
-        "A": "The softmax(-1) of scores (B, num_heads, Tq, Tk) goes over the keys. Print weights.sum(-1), and you get "
+        "A": "The softmax(-1) of scores (B, num_heads, Tq, Tk) runs over the keys. Print weights.sum(-1), and you get "
         "ones everywhere.",
-        "B": "view reads the numbers as they lie in memory, token after token. With 4 tokens and 2 heads, head 0 gets "
-        "tokens 0 and 1 whole, and head 1 the other two. So a head holds some of the tokens, where it should hold some "
-        "features of all of them. The reshape at the end puts the pieces back as if nothing had happened.",
+        "B": "view reads the numbers in memory order, token after token. With 4 tokens and 2 heads, head 0 gets tokens "
+        "0 and 1 whole, and head 1 gets the other two. So a head holds some of the tokens, instead of some features of "
+        "all tokens. The reshape at the end puts the pieces back as if nothing had happened.",
         "C": "q.shape[-1] is head_dim here, so the scale is the usual one. And a wrong scale alone would not make the "
         "order of the tokens matter.",
-        "D": "W_o takes one token at a time, so it cannot carry anything from one token to another. Try layer.W_o(x) "
-        "with the tokens in a different order.",
+        "D": "W_o works on one token at a time, so it cannot carry anything from one token to another. Try "
+        "layer.W_o(x) with the tokens in a different order.",
         "E": "Without positions, attention treats its tokens as a set: reorder them, and you get the same outputs in "
         "the new order. Here you get different numbers.",
     },
@@ -81,36 +81,36 @@ reviews = Problem(
     shown_by=_keeps_order,
     cases=cases.TOKENS_ONLY,
     blind={
-        "one token": "A single token cannot be mixed up with another one: T = 1 hides it.",
+        "one token": "A single token cannot be mixed up with another: T = 1 hides the mistake.",
         "as many tokens as heads": "With as many tokens as heads, each head holds one token, and with fewer, a piece "
-        "of one, so no token is mixed up with another. T = num_heads hides it, so take more tokens.",
-        "equal tokens": "All tokens are alike, so whatever is mixed up, nothing changes. Draw them with torch.randn.",
+        "of one, so no token is mixed up with another. T = num_heads hides the mistake, so use more tokens.",
+        "equal tokens": "All tokens are alike, so mixing them up changes nothing. Draw them with torch.randn.",
         "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
-        "partly": "Each head holds T / num_heads tokens. Nothing is mixed up where T = num_heads, where the "
-        "order only exchanges tokens within a head, or where the order that you drew is the old one (print it). Take "
-        "T = 6, and an order that moves every token far.",
+        "partly": "Each head holds T / num_heads tokens. Nothing is mixed up if T = num_heads, if the order only "
+        "exchanges tokens within a head, or if the order that you drew is the old one (print it). Take T = 6, and an "
+        "order that moves every token far.",
     },
     alarm={
-        "seen": "Each token sees all others, before and after it, so each output may change with any of them. It is "
-        "their order that must not matter.",
+        "seen": "Each token sees all others, before and after it, so each output may change with any of them. But "
+        "their order must not matter.",
     },
     fellows=PLAIN,
     wrong={
         "The merge is not mended": Wrong(
             [MERGE],
-            "the split is right now, but the reshape at the end still joins numbers that belong to several tokens.",
+            "the split is right now, but the reshape at the end still joins numbers from several tokens.",
             "Go back the same way: first heads.transpose(1, 2), which makes (B, T, num_heads, head_dim), then reshape.",
         ),
         "The split is not mended": Wrong(
             [Change(_SPLIT, "view(B, self.num_heads, T, -1)")],
-            "the merge is right now, but the split still gives a head some tokens whole.",
+            "the merge is right now, but the split still gives each head whole tokens.",
             "Cut the features first, view(B, T, num_heads, -1), then exchange axes 1 and 2.",
         ),
         "A transpose after the wrong view": Wrong(
             [Change(_SPLIT, "view(B, self.num_heads, T, -1).transpose(1, 2)")],
-            "the view still cuts the sentence into pieces, and the transpose only moves those.",
-            "view reads numbers as they lie in memory, token after token, so its sizes must be (B, T, num_heads, -1), "
-            "in this order.",
+            "the view still cuts the sentence into pieces, and the transpose only moves these pieces.",
+            "view reads numbers in memory order, token after token, so its sizes must be (B, T, num_heads, -1), in "
+            "this order.",
             also=([Change(_SPLIT, "view(B, self.num_heads, T, -1).transpose(1, 2)"), MERGE],),
         ),
         "Heads attend to heads": Wrong(
@@ -151,7 +151,7 @@ reviews = Problem(
         ),
         "Axes exchanged before the cut": Wrong(
             [Change(_SPLIT, "transpose(1, 2).reshape(B, self.num_heads, T, -1)")],
-            "tokens and features change places first, and then they are cut together.",
+            "tokens and features are exchanged first, and then cut together.",
             "First cut the last axis, view(B, T, num_heads, -1), then exchange axes 1 and 2.",
             also=([Change(_SPLIT, "transpose(1, 2).reshape(B, self.num_heads, T, -1)"), MERGE],),
         ),
@@ -161,7 +161,7 @@ reviews = Problem(
         "": "The tokens are still mixed on the way into the heads and on the way back: which numbers end up in head 0?",
     },
     word="That is the right word: the split mixes tokens. The doctor changed the rows of a projection one after "
-    "another, and saw where in the maps each change shows.",
+    "another, and saw where each change showed up in the maps.",
 )
 
 triage = Problem(
@@ -175,14 +175,14 @@ triage = Problem(
         "B": "Whichever of the three pieces is called q, a wrong order would be wrong in the same way each time. Here "
         "the same input gives two answers.",
         "C": "Make the layer with dropout=0.0, and it gives the same numbers at each call, to the last bit.",
-        "D": "eval() sets layer.training to False, and it is up to the code to ask for it. nn.Dropout does ask, but a "
+        "D": "eval() sets layer.training to False, and it is up to the code to check it. nn.Dropout does, but a "
         "function with dropout_p= does what it is told, whatever the mode.",
         "E": "A layer in eval mode is a function: one input, one output. Here two calls differ in the first digit.",
     },
     hints=[
         "Make the layer with dropout=0.0 and call it twice.",
         "For the test: a fresh layer is in training mode. In which mode may it drop weights, and in which may it not?",
-        "To mend it: every nn.Module knows self.training.",
+        "To mend it: every nn.Module has self.training.",
     ],
     shown_by=_repeats_itself,
     cases=cases.DROPPED,
@@ -190,14 +190,14 @@ triage = Problem(
         "one call": "Your test calls the layer once. One answer alone does not show that the next one differs.",
         "no eval": "Each call is in training mode, where a healthy layer drops weights as well: call layer.eval(), "
         "with its brackets.",
-        "same draw": "Every call draws the same random numbers, as with a seed that is set anew before each, so chance "
+        "same draw": "Every call draws the same random numbers, as when you set a seed before each call, so chance "
         "repeats itself. Set a seed once, or not at all.",
         "equal inputs": "",  # as they should be
     },
     alarm={
         "training": "A fresh layer is in training mode, where it is meant to drop weights: call layer.eval() first.",
-        "other inputs": "Each call gets different numbers, and these give different outputs in any layer. Hand over "
-        "the same x twice.",
+        "other inputs": "Each call gets different numbers, which give different outputs in any layer. Pass the same x "
+        "twice.",
     },
     fellows={
         "nn.Dropout": layers.DropoutModule,
@@ -207,13 +207,13 @@ triage = Problem(
     wrong={
         "It never drops": Wrong(
             [Change("self.dropout if self.training else 0.0", "0.0")],
-            "two calls agree now, but in training as well: made like this, the layer never drops anything.",
-            "In training, dropping is wanted. Ask for the mode: self.dropout if self.training else 0.0.",
+            "two calls agree now, but also in training: this layer never drops anything.",
+            "Training needs dropout. Check the mode: self.dropout if self.training else 0.0.",
         ),
         "Once switched off, it stays off": Wrong(
             [Change("self.dropout if self.training else 0.0", "self.dropout"), Change(_FORWARD, _FOR_GOOD)],
             "once the layer has been in eval mode, the rate stays 0 for good, even after train().",
-            "Leave the rate as it is, and ask for the mode in each call: self.dropout if self.training else 0.0.",
+            "Leave the rate as it is, and check the mode in each call: self.dropout if self.training else 0.0.",
         ),
         "The mode is asked for only once": Wrong(
             [
@@ -223,31 +223,32 @@ triage = Problem(
                     "        dropout = self.rate",
                 )
             ],
-            "the rate is what the mode was at the first call, and stays so.",
-            "train() and eval() may be called at any time, so ask for the mode at each call.",
+            "the mode at the first call sets the rate, which then never changes.",
+            "train() and eval() may be called at any time, so check the mode at each call.",
         ),
         "The mode is read the wrong way round": Wrong(
             [Change("self.dropout if self.training else 0.0", "0.0 if self.training else self.dropout")],
-            "it drops weights in use, and none in training.",
+            "it drops weights after eval(), and none in training.",
             "self.training is True in training, and False after eval().",
         ),
         "Everything is dropped in training": Wrong(
             [Change("self.dropout if self.training else 0.0", "float(self.training)")],
             "in training the rate is 1, so every weight is dropped.",
-            "self.training is True or False, and as a number True is 1. It tells whether to drop; how much is "
-            "self.dropout.",
+            "self.training is True or False, and True counts as 1. It says whether to drop; self.dropout says how "
+            "much.",
         ),
         "Features are dropped, not weights": Wrong(
             [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, dropout)")],
-            "in use it is right, but in training it drops single features of what the heads found, or of the output.",
+            "after eval() it is right, but in training it drops single features of what the heads found, or of the "
+            "output.",
             "A layer may do that as well. But this one dropped weights, so that a query missed a key and all its "
             "features: dropout_p=self.dropout if self.training else 0.0.",
         ),
         "Dropout that does not ask for the mode": Wrong(
             [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, self.dropout)")],
-            "F.dropout(x, p) has training=True as its default, so it drops in use as well, and so does an nn.Dropout "
-            "made anew in forward. Besides, both drop features here, where the layer dropped weights.",
-            "Hand the mode to the fused function: dropout_p=self.dropout if self.training else 0.0.",
+            "F.dropout(x, p) defaults to training=True, so it drops after eval() as well, and so does an nn.Dropout "
+            "made anew in forward. Besides, both drop features here, while the layer dropped weights.",
+            "Pass the mode to the fused function: dropout_p=self.dropout if self.training else 0.0.",
             also=(
                 [
                     Change("dropout_p=dropout)", "dropout_p=0.0)"),
@@ -265,12 +266,12 @@ triage = Problem(
         "The same draw each time": Wrong(
             [Change("dropout = self.dropout if", "torch.manual_seed(0)\n        dropout = self.dropout if True or")],
             "weights are still dropped, but always the same ones.",
-            "A fixed seed only hides the randomness, and it resets everybody else's, too. Ask for the mode: "
-            "self.dropout if self.training.",
+            "A fixed seed only hides the randomness, and it resets everybody else's, too. Check the mode: self.dropout "
+            "if self.training.",
             also=(
                 Wrong(
                     [Change("dropout = self.dropout if", "torch.manual_seed(0)\n        dropout = self.dropout if")],
-                    "in use it is right, but in training it always drops the same weights.",
+                    "after eval() it is right, but in training it always drops the same weights.",
                     "A fixed seed resets everybody else's random numbers, too. The mode alone is enough.",
                 ),
             ),
@@ -288,17 +289,17 @@ triage = Problem(
     },
     same={
         "grad_enabled|inference_mode": "Whether gradients are kept is a different setting from the mode, and eval() "
-        "leaves it alone. What decides is self.training.",
-        r"F\.dropout": "F.dropout(x, p) drops in use as well, because training=True is its default. Hand it "
-        "self.training, or leave it to nn.Dropout, which asks for the mode.",
+        "leaves it alone. Only self.training decides.",
+        r"F\.dropout": "F.dropout(x, p) drops after eval() as well, because training=True is its default. Pass it "
+        "self.training, or leave it to nn.Dropout, which checks the mode.",
         r"def __init__(?:(?!def )[\s\S])*\.training": "__init__ runs once, when the layer is made, in training mode. "
-        "The mode may change later, so ask for it in forward, at each call.",
-        r"\.training": "You ask for the mode, but after eval() the line that drops still gets the same rate. Print it "
-        "there: why does it not change?",
-        "": "What counts is when weights are dropped: in training, and not after eval(). Ask self.training.",
+        "The mode may change later, so check it in forward, at each call.",
+        r"\.training": "You check the mode, but after eval() the line that drops still gets the same rate. Print the "
+        "rate there: why does it not change?",
+        "": "Weights should be dropped in training, and not after eval(). Check self.training.",
     },
-    word="Before anything else, the doctor sets eval mode and calls the layer twice. If a layer answers by chance, no "
-    "other comparison means anything.",
+    word="Before anything else, the doctor sets eval mode and calls the layer twice. If a layer's outputs are random, "
+    "no other comparison means anything.",
 )
 
 sensors = Problem(
@@ -307,11 +308,11 @@ sensors = Problem(
     changes=_TIME_FIRST,
     right="A",
     options={
-        "A": "nn.MultiheadAttention reads (T, B, d_model) unless you say batch_first=True. It takes samples for tokens "
-        "and tokens for samples: moment 3 of one machine looks at moment 3 of the others, and never at its own past. "
-        "The shape that comes out is right all the same.",
-        "B": "LayerNorm takes the mean over the features of one token. Batch norm would mix samples, but this does "
-        "not: try layer.norm(x) with one sample changed.",
+        "A": "nn.MultiheadAttention reads (T, B, d_model) unless you say batch_first=True. So it mistakes samples for "
+        "tokens and tokens for samples: moment 3 of one machine looks at moment 3 of the others, and never at its own "
+        "past. The output shape is still right.",
+        "B": "LayerNorm takes the mean over the features of one token. Batch norm would mix samples, but LayerNorm "
+        "does not: try layer.norm(x) with one sample changed.",
         "C": "x + found adds each number to the one in the same place. Nothing moves to another sample.",
         "D": "need_weights=False leaves out the map and nothing else. With True, the output is the same up to "
         "rounding.",
@@ -328,24 +329,23 @@ sensors = Problem(
     blind={
         "one sample": "Each call has only one sample, and B = 1 has no neighbours that could change it.",
         "equal samples": "All samples are alike, so a number taken from a neighbour is the same.",
-        "nothing changed": "What you change in x does not show. Drawn anew with torch.randn, it would: a LayerNorm "
-        "removes whatever is added to all features alike.",
+        "nothing changed": "Your change to x does not show. If you drew it anew with torch.randn, it would: a "
+        "LayerNorm removes whatever you add to all features alike.",
         "tokens moved": "You put the moments in a different order, but for all machines alike, so each still has the "
         "same neighbours in the batch. Change one machine, axis 0, or leave the others out.",
         "samples moved": "You put the samples in a different order, but each of them still has the same company, so "
         "what it takes from the others stays the same. Change one sample, or leave the others out.",
     },
     alarm={
-        "as broken": "You ask for what the broken layer does. It looks at no other moment of the same machine, axis 1, "
-        "but at the same moment of the other machines, axis 0. It is these that must not matter.",
+        "as broken": "Your test demands what the broken layer does. That layer looks at no other moment of the same "
+        "machine, axis 1, but at the same moment of the other machines, axis 0. Those machines must not matter.",
         "own sample": "A sample that you change may change its own output. Compare only the others.",
     },
     fellows={"three linears": layers.ReviewAttention, **PLAIN},
     wrong={
         "Transposed only on the way in": Wrong(
             [*_TIME_FIRST, Change("self.norm(x)", "self.norm(x).transpose(0, 1)")],
-            "the attention gets (T, B, d_model), but its answer is added to x as it comes, which is (T, B, d_model) as "
-            "well.",
+            "the attention gets (T, B, d_model), but its answer, also (T, B, d_model), is added to x as it comes.",
             "Transpose it back, found.transpose(0, 1), or say batch_first=True and transpose nothing.",
             also=(
                 Wrong(
@@ -356,8 +356,8 @@ sensors = Problem(
                     ],
                     "the attention gets (T, B, d_model), which is right. But then reshape turns its answer into (B, T, "
                     "d_model) and leaves each number where it was, so samples and moments are mixed.",
-                    "What transpose has exchanged, only transpose can put back: found.transpose(0, 1). Or say "
-                    "batch_first=True and transpose nothing.",
+                    "Only a transpose undoes a transpose: found.transpose(0, 1). Or say batch_first=True and transpose "
+                    "nothing.",
                 ),
                 Wrong(
                     [
@@ -375,7 +375,7 @@ sensors = Problem(
         "Transposed only on the way out": Wrong(
             [*_TIME_FIRST, Change("x + found", "x + found.transpose(0, 1)")],
             "the attention still gets samples as tokens, and only its answer is transposed.",
-            "What goes in must be (T, B, d_model). Or say batch_first=True and transpose nothing.",
+            "The attention's input must be (T, B, d_model). Or say batch_first=True and transpose nothing.",
         ),
         "A reshape in place of a transpose": Wrong(
             [
@@ -404,13 +404,13 @@ sensors = Problem(
         ),
         "The residual connection is gone": Wrong(
             [Change("x + found", "found")],
-            "what was found is returned without x.",
+            "found is returned without x.",
             "x + found adds each number to the one in the same place, so it mixes nothing.",
         ),
         "The norm is added, not x": Wrong(
             [Change("x + found", "normed + found")],
-            "the normed tokens are added to what was found.",
-            "The residual connection adds the layer's input as it came.",
+            "the normed tokens, not x, are added to found.",
+            "The residual connection adds the layer's input unchanged.",
         ),
         "The norm comes last": Wrong(
             [Change("self.norm(x)", "x"), Change("x + found", "self.norm(x + found)")],
@@ -440,8 +440,8 @@ sensors = Problem(
         r"batch_first\s*=\s*True[\s\S]*(transpose|permute|swapaxes|movedim|rearrange)": "Two changes cancel out: "
         "batch_first=True makes the attention read (B, T, d_model), and the transposes hand it (T, B, d_model). One of "
         "the two is enough.",
-        "": "The norm and the residual connection mix no samples. What mixes them is the order of axes in which "
-        "nn.MultiheadAttention reads its input: (T, B, d_model), unless you tell it otherwise.",
+        "": "The norm and the residual connection mix no samples. Samples are mixed because nn.MultiheadAttention "
+        "reads its input as (T, B, d_model), unless you tell it otherwise.",
     },
     word="One sample changes the output of another. The doctor changed one and looked at the others.",
 )
@@ -505,14 +505,14 @@ verses = Problem(
         "Heads attend to heads": Wrong(
             [Change("permute(2, 0, 3, 1, 4)", "permute(2, 0, 1, 3, 4)")],
             "q, k and v are (B, T, num_heads, head_dim), so the scores are (B, T, num_heads, num_heads).",
-            "permute was right as it was given: the tokens have to be the last axis but one.",
+            "permute was right as it was given: the tokens must be on the last axis but one.",
         ),
         **everywhere(layers.VerseAttention, but=("The heads are joined without a transpose",)),
     },
     same={
-        "": "What goes wrong is the way back from heads to rows: whose numbers "
-        "does the row of token 0 hold when (B, num_heads, T, head_dim) is reshaped as it is?",
+        "": "The mistake is on the way back from heads to rows: whose numbers does the row of token 0 hold when (B, "
+        "num_heads, T, head_dim) is reshaped as it is?",
     },
-    word="The merge mixes the tokens. The doctor changed what the heads write for one token, and saw at which tokens "
-    "the change comes out.",
+    word="The merge mixes the tokens. The doctor changed what the heads write for one token, and saw which tokens' "
+    "outputs changed.",
 )

@@ -22,7 +22,7 @@ _OWN_CAUSAL = "scores.masked_fill(~self.tril[:T, :T], -torch.inf)"
 SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     "The softmax goes over the queries": (
         "each key shares out a weight of 1 among the queries.",
-        "A query shares out its weight among the keys, so the weights must sum to 1 over the axis of the keys.",
+        "A query shares out its weight among the keys, so the weights must sum to 1 over the key axis.",
         {"softmax(-1)": "softmax(-2)", "softmax(1)": "softmax(2)"},
     ),
     "The softmax goes over the heads": (
@@ -46,7 +46,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "No softmax": (
-        "the scores themselves weigh the values.",
+        "the raw scores weight the values.",
         "A query shares out a weight of 1 among its keys, and the softmax turns scores into such shares.",
         {
             "weights = scores.softmax(-1)": "weights = scores",
@@ -80,7 +80,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The scale of the number of heads": (
         "the scores are divided by the root of num_heads.",
-        "What counts is how many features the q and k of one head have: head_dim.",
+        "Only the number of features in one head's q and k counts: head_dim.",
         {
             "q.shape[-1] **": "self.num_heads **",
             "self.head_dim**0.5": "self.num_heads**0.5",
@@ -110,8 +110,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The mask is read the wrong way round": (
-        "what may be seen is hidden, and what is hidden is seen.",
-        "True means may attend, here and in torch's fused function. masked_fill fills where it finds True, so it takes "
+        "allowed keys are hidden, and forbidden keys are seen.",
+        "True means may attend, here and in torch's fused function. masked_fill fills where it finds True, so give it "
         "~mask.",
         {
             "~mask": "mask",
@@ -144,8 +144,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The mask has no axis for the heads": (
-        "a mask for each sample is lined up with the heads, not with the samples.",
-        "(B, T, T) has to become (B, 1, T, T): unsqueeze(-3). You get no error only where B and num_heads happen to "
+        "the samples' masks line up with the heads, not with the samples.",
+        "(B, T, T) has to become (B, 1, T, T): unsqueeze(-3). You get no error only if B and num_heads happen to "
         "agree.",
         {
             "~mask.unsqueeze(-3)": ("~mask", "~mask.unsqueeze(0)"),
@@ -154,7 +154,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The mask's axis for the heads is in the wrong place": (
-        "the axis of size 1 is not the one just before queries and keys.",
+        "the axis of size 1 is not directly before queries and keys.",
         "Scores are (B, num_heads, T, T), so a mask becomes (…, 1, T, T): unsqueeze(-3).",
         {"unsqueeze(-3)": ("unsqueeze(-2)", "unsqueeze(-1)")},
     ),
@@ -172,7 +172,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "A hidden key wins": (
         "a hidden key gets the largest score of all.",
-        "The minus sign is lost: what must not be seen needs a score far below all others, -1e9.",
+        "The minus sign is lost: a hidden key needs a score far below all others, -1e9.",
         {"-1e9": "1e9", "-torch.inf": ("1e9", "torch.inf")},
     ),
     "A token may not see itself": (
@@ -201,7 +201,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The mask comes after the softmax": (
         "hidden keys take part in the softmax, and their weights are set to 0 only after it.",
-        "What is left sums to less than 1. A key must lose before the softmax shares out the weight, so fill the "
+        "The other weights sum to less than 1. A key must lose before the softmax shares out the weight, so fill the "
         "scores.",
         {
             "scores.masked_fill(~self.tril[:T, :T], -torch.inf).softmax(-1)": (
@@ -213,7 +213,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The heads are joined without a transpose": (
-        "the merge does not move the heads behind the tokens, so a token gets the pieces of several.",
+        "the merge does not move the heads behind the tokens, so a token gets pieces of several tokens.",
         "(B, num_heads, T, head_dim) has to become (B, T, num_heads, head_dim) first: transpose(1, 2), then join.",
         {
             "heads.transpose(1, 2).reshape": "heads.reshape",
@@ -232,7 +232,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The merge exchanges the last two axes": (
         "the merge exchanges tokens and features, but leaves the heads where they are.",
-        "The heads have to go behind the tokens: exchange axes 1 and 2, not the last two.",
+        "The heads must come after the tokens: exchange axes 1 and 2, not the last two.",
         {
             "heads.transpose(1, 2).reshape": "heads.mT.reshape",
             "heads.transpose(1, 2).flatten(2)": "heads.mT.reshape(x.shape)",
@@ -241,7 +241,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The merge exchanges samples and heads": (
         "the merge exchanges axes 0 and 1, which mixes samples.",
-        "The heads have to go behind the tokens: exchange axes 1 and 2.",
+        "The heads must come after the tokens: exchange axes 1 and 2.",
         {
             "heads.transpose(1, 2).reshape": "heads.transpose(0, 1).reshape",
             "heads.transpose(1, 2).flatten(2)": "heads.transpose(0, 1).reshape(x.shape)",
@@ -268,7 +268,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The output projection is gone": (
         "the joined heads are returned as they are.",
-        "The last projection mixes the heads. It takes one token at a time, so it cannot affect the others.",
+        "The last projection mixes the heads. It works on one token at a time, so it cannot affect the others.",
         {
             "self.W_o(": "(",
             "self.proj(": "(",
@@ -279,12 +279,12 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
 
 
 def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Sequence[Change] = ()) -> dict[str, Wrong]:
-    """Return those of `SLIPS` that apply to a line of this layer, except for some by their names.
+    """Return the entries of `SLIPS` that apply to a line of this layer, except those named in `but`.
 
     Args:
         healthy: the layer.
         but: the names that are left out.
-        by_hand: turns it into the same layer as people rewrite it; slips in that version count as well.
+        by_hand: turns it into the same layer, rewritten by hand; slips in that version count as well.
     """
     source, found = inspect.getsource(healthy), {}
     ways = [[], [*by_hand]] if by_hand else [[]]
@@ -304,7 +304,7 @@ def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Seq
 
 
 def dropped(source: str) -> str:
-    """Return the line of a method that calls a tensor's method and drops what comes out; else nothing."""
+    """Return the line of a method that calls a tensor's method and drops its result; else nothing."""
     with contextlib.suppress(SyntaxError):
         for node in ast.walk(ast.parse(textwrap.dedent(source))):
             method = getattr(getattr(getattr(node, "value", None), "func", None), "attr", "_")
@@ -314,11 +314,11 @@ def dropped(source: str) -> str:
 
 
 def because(reasons: Mapping[str, str]) -> Callable[[Sequence[str]], str]:
-    """Return what says why a layer does as before: a result is dropped, or the first pattern that its source holds."""
+    """Return a function that explains why a layer behaves as before: a dropped result, or a pattern in its source."""
 
     def why(sources: Sequence[str]) -> str:
         if line := next(filter(None, map(dropped, sources)), ""):
-            return f"{line} makes a new tensor, and nothing keeps it."
+            return f"{line} makes a new tensor, but nothing keeps it."
         return next(words for pattern, words in reasons.items() if re.search(pattern, "".join(sources)))
 
     return why

@@ -24,7 +24,7 @@ _REPEAT = "mask.expand(B, T, T).repeat_interleave(self.num_heads, dim=0)"
 _AND = "allowed = allowed & torch.ones"
 _CAUSAL = "allowed & torch.ones(T, T, dtype=torch.bool).tril()"
 _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self.num_heads, -1))")
-_ANOTHER = "Your test never looks at the outputs of the sample that it changes, and no sample reads another one."
+_ANOTHER = "Your test never looks at the outputs of the sample that it changes, and no sample reads from another one."
 _UNMASKED = "No call has a mask, so each token sees all the others, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
 _OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
@@ -94,8 +94,8 @@ tickets = Problem(
         "fits as well.",
         "C": "Then a mask of True everywhere would erase everything and make the output 0. In fact, the output is the "
         "same as without a mask.",
-        "D": "Without a mask it agrees with the layer of the course at the same weights, so no letter is in the wrong "
-        "place.",
+        "D": "Without a mask it agrees with the layer of the course, given the same weights, so no letter is in the "
+        "wrong place.",
         "E": "Hidden tokens should count as absent. A ticket alone and the same ticket padded and masked must give the "
         "same outputs.",
     },
@@ -163,7 +163,7 @@ tickets = Problem(
         "The axis for the heads is counted from the front": Wrong(
             [Change("mask.unsqueeze(-3)", "mask.unsqueeze(1)")],
             "a mask (T, T) for all samples becomes (T, 1, T).",
-            "unsqueeze(-3) puts the axis before queries and keys, whatever comes before those.",
+            "unsqueeze(-3) puts the axis right before queries and keys, whatever comes first.",
         ),
         **everywhere(layers.TicketAttention),
     },
@@ -182,11 +182,11 @@ letters = Problem(
     right="B",
     options={
         "A": "exp(-1e9) is 0, to the last bit, so a hidden key gets no weight at all.",
-        "B": "fold puts the heads of letter 0 first, then those of letter 1: 0, 0, 1, 1. repeat lays the masks end to "
-        "end: 0, 1, 0, 1. So some heads of a letter get the mask of another letter. With equal lengths, or with one "
+        "B": "fold puts the heads of letter 0 first, then the heads of letter 1: 0, 0, 1, 1. repeat lays the masks end "
+        "to end: 0, 1, 0, 1. So some heads of a letter get the mask of another letter. With equal lengths, or with one "
         "letter, nobody can tell.",
         "C": "From (B, num_heads, T, head_dim), reshape(B * num_heads, …) puts the heads of one letter side by side, "
-        "and view(B, num_heads, …) takes them apart in the same order. Without a mask the layer is right.",
+        "and view(B, num_heads, …) separates them in the same order. Without a mask the layer is right.",
         "D": "The transpose(1, 2) and reshape at the end are the right merge: without a mask, the outputs agree with "
         "the layer of the course.",
         "E": "In a batch, a letter must get the same outputs as it gets alone with its own mask.",
@@ -202,7 +202,7 @@ letters = Problem(
         "no mask": _NO_MASK,
         "open masks": _OPEN,
         "one sample": "Each call has only one sample, so there is no other mask that it could get by mistake.",
-        "shared masks": "All samples have the same mask, so a mask that is mistaken for another looks just like it.",
+        "shared masks": "All samples have the same mask, so the mask of another sample changes nothing.",
         "another sample": _ANOTHER,
     },
     alarm={
@@ -248,13 +248,13 @@ letters = Problem(
         ),
         "Heads in place of letters": Wrong(
             [Change(_REPEAT, "mask.expand(B, self.num_heads, T, T).reshape(-1, T, T)")],
-            "expand takes the axis of the masks for the axis of the heads.",
-            "Put an axis for the heads after that of the letters: mask[:, None].expand(-1, num_heads, -1, -1).",
+            "expand mistakes the mask axis for the head axis.",
+            "Put a head axis after the letter axis: mask[:, None].expand(-1, num_heads, -1, -1).",
         ),
         "Folded in a different order, but not unfolded": Wrong(
             [Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)")],
             "fold puts head 0 of all letters first, but the view at the end still expects letter 0 with all its heads.",
-            "The order is free, but fold, mask and view must agree. It is less work to mend only the mask.",
+            "You may choose the order, but fold, mask and view must agree. It is less work to mend only the mask.",
             also=(
                 [
                     Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)"),
@@ -270,7 +270,7 @@ letters = Problem(
         **everywhere(layers.LetterAttention),
     },
     same={
-        "": "The masks still lie end to end, 0, 1, 0, 1, as repeat, tile, cat and a new axis in front all lay them. "
+        "": "The masks still come end to end, 0, 1, 0, 1, as they do from repeat, tile, cat and a new axis in front. "
         "The heads were folded as 0, 0, 1, 1.",
     },
     word="A sample gets the mask of another sample. The doctor gave each sample a mask of its own, and the weights "
@@ -282,15 +282,15 @@ atlas = Problem(
     healthy=layers.AtlasAttention,
     right="E",
     options={
-        "A": "Read the letters: scores are (b, k, q, h), so axis 1 is that of the keys. Print weights.sum(1), and you "
-        "get ones everywhere.",
+        "A": "Read the letters: scores are (b, k, q, h), so axis 1 is the key axis. Print weights.sum(1), and you get "
+        "ones everywhere.",
         "B": "A mask is (queries, keys), but here the scores have the keys first, so the mask has to be transposed. "
         "Hide a token and change it: the outputs of the others stay the same.",
         "C": "Head i gets features i, i + num_heads, and so on, whereas other layers take neighbours. The features are "
-        "the same, only in a different order. q, k and v share that order, and the last line puts them back in it.",
+        "the same, only in a different order. q, k and v share that order, and the last line undoes it.",
         "D": "A fourth root on q times a fourth root on k is the root of head_dim, and q.shape[2] is head_dim here.",
-        "E": "All four lines are right. With its keys before its queries and its heads at the end, the layer computes "
-        "what the others compute.",
+        "E": "All four lines are right. With keys before queries and heads at the end, the layer computes what the "
+        "other layers compute.",
     },
     hints=[
         "Write the names of the axes beside each line: q is (B, T, head_dim, num_heads).",
@@ -307,7 +307,7 @@ atlas = Problem(
         "Neighbouring features": Wrong(
             [_NEIGHBOURS],
             "each head gets different features.",
-            "At these weights the layer deals features out to the heads in turn, which is its right.",
+            "With these weights the layer deals features out to the heads in turn, which is its right.",
             also=(
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT")],
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
@@ -331,8 +331,8 @@ atlas = Problem(
         ),
         "Queries before keys, but only half of the way": Wrong(
             [Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh")],
-            "the scores have the queries first, but the lines below still take the first axis for the keys.",
-            "The order is free, but mask, softmax and product must agree with it, as they did.",
+            "the scores have the queries first, but the lines below still expect the keys first.",
+            "You may choose the order, but mask, softmax and product must agree with it, as they did.",
             also=(
                 [
                     Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh"),
@@ -343,16 +343,16 @@ atlas = Problem(
         ),
         "Keys ask queries": Wrong(
             [Change("mask.mT[..., None]", "mask[..., None]"), Change("softmax(1)", "softmax(2)")],
-            "mask and softmax agree, but both now take the axis of the queries for that of the keys.",
+            "mask and softmax agree, but both now mistake the query axis for the key axis.",
             "Read the letters: scores are (b, k, q, h), with the keys first, so axis 1 and mask.mT were right.",
         ),
         **everywhere(layers.AtlasAttention),
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={
-        "no mask": "No call has a mask. Take one that changes when rows and columns change places.",
+        "no mask": "No call has a mask. Use one that changes when rows and columns change places.",
         "symmetric masks": "Your masks stay the same when rows and columns change places, so they cannot tell queries "
-        "from keys. Take a causal one, or hide a token from the others.",
+        "from keys. Use a causal mask, or hide a token from the others.",
         "one call": "Your test calls the layer once. What do you compare the output with?",
     },
     alarm={"two inputs": _UNMASKED},
@@ -367,11 +367,11 @@ captions = Problem(
     right="C",
     options={
         "A": "Which half of W_kv is called k is only a matter of names, as long as it stays the same. Without a mask, "
-        "the outputs agree with the layer of the course at the same weights, with memory as well.",
-        "B": "softmax(-1) goes over the keys, however many there are. With 4 queries and 7 keys, too, each row of the "
+        "the outputs agree with the layer of the course, given the same weights, even with memory.",
+        "B": "softmax(-1) runs over the keys, however many there are. With 4 queries and 7 keys, too, each row of the "
         "map sums to 1.",
-        "C": "With memory, the line hides the keys where the mask is 1, and those are the ones that may be seen. In "
-        "self-attention it hides the others. What is left for the captions is the border.",
+        "C": "With memory, the line hides the keys where the mask is 1, which are the allowed keys. In self-attention "
+        "it hides the others. Only the border is left for the captions.",
         "D": "unsqueeze(-3) turns a mask (B, Tq, Tk) into (B, 1, Tq, Tk), and that fits scores (B, num_heads, Tq, Tk).",
         "E": "The picture was masked, so its border should count as absent. Cut it off, and the outputs change.",
     },
@@ -406,7 +406,7 @@ captions = Problem(
         ),
         "With memory there is no mask": Wrong(
             [Change("if mask is not None:", "if mask is not None and memory is None:")],
-            "with memory the mask is never used, so the border is seen.",
+            "with memory the mask is never used, so the border stays visible.",
             "The border of a picture has to be hidden: mask == 0 in both branches.",
         ),
         "No mask for self-attention": Wrong(
@@ -417,7 +417,7 @@ captions = Problem(
         "The mask is transposed with memory": Wrong(
             [Change("hidden = mask == 0", "hidden = (mask if memory is None else mask.mT) == 0")],
             "with memory, the mask has keys as rows.",
-            "It is (B, Tq, Tk), as the scores are, so there is nothing to transpose.",
+            "The mask is (B, Tq, Tk), like the scores, so there is nothing to transpose.",
         ),
         "Keys and values exchanged": Wrong(
             [Change(".chunk(2, dim=-1)", ".chunk(2, dim=-1)[::-1]")],
@@ -432,7 +432,7 @@ captions = Problem(
         **everywhere(layers.CaptionAttention, but=("The mask is read the wrong way round",)),
     },
     same={
-        "": "What goes wrong is the line that says which keys are hidden when there is a memory. True means may attend "
+        "": "The mistake is in the line that says which keys are hidden when there is a memory. True means may attend "
         "there, too.",
     },
     word="If you hand the layer over as self-attention, layer(x, None, mask), the doctor finds nothing, because it "
@@ -447,12 +447,12 @@ drafts = Problem(
     right="D",
     options={
         "A": "arange(d_model).chunk(num_heads) gives neighbouring features to each head, in q, k and v alike. Under a "
-        "causal mask, the outputs agree with the layer of the course at the same weights.",
+        "causal mask, the outputs agree with the layer of the course, given the same weights.",
         "B": "The projections are computed anew for each head. That is slow, but it gives the same numbers.",
         "C": "-1e9 would matter for a query that sees no key at all, because it would get an average. Here each query "
         "sees a key.",
-        "D": "allowed is the caller's own mask, not a copy, and &= writes into it. Whoever gets that mask next finds "
-        "the future hidden as well.",
+        "D": "allowed is the caller's own mask, not a copy, and &= writes into it. The next layer to get that mask "
+        "finds the future hidden as well.",
         "E": "The next layer does what its mask says. Print the mask before and after: it has changed.",
     },
     hints=[
@@ -464,29 +464,29 @@ drafts = Problem(
     cases=cases.KEPT,
     blind={
         "no mask": "No call has a mask, and without one the layer makes its own.",
-        "lower masks": "Your masks hide the future already, so there is nothing more to write into them.",
-        "mask unheard": "Your test says the same if the layer turns round the very mask that it is handed. The outputs "
-        "are right each time. Is that tensor, in all its entries, what it was before the call?",
-        "some entries": "Your test would see if the layer turned the whole mask round, but not if it changes only some "
-        "of its entries. All must be as before.",
+        "lower masks": "Your masks already hide the future, so there is nothing more to write into them.",
+        "mask unheard": "Your test says the same if your last call inverts the very mask that it gets. The outputs are "
+        "right each time. Is every entry of that tensor what it was before the call?",
+        "some entries": "Your test would notice if the layer inverted the whole mask, but not if it changed only some "
+        "entries. All must stay as before.",
     },
     alarm={
         "seen": "",  # by later ones only
         "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
         "should.",
-        "as broken": "You ask for what the broken layer does to your mask. A healthy one leaves every entry of it as "
+        "as broken": "Your test demands what the broken layer does to your mask. A healthy layer leaves every entry as "
         "you made it.",
         "later": "The token that you change may change its own output and later ones. Compare earlier ones.",
         "always causal": "The layer is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
         "are right, so look at the mask afterwards.",
-        "mask kept": "This layer leaves your mask just as you made it. To see whether that is so, compare with a copy "
-        "from before the call: mask.clone().",
+        "mask kept": "This layer leaves your mask just as you made it. To check that, compare it with a copy from "
+        "before the call: mask.clone().",
     },
     fellows={"a fused function": layers.CausalFused},
     wrong={
         "The padding mask is lost": Wrong(
             [Change("allowed & torch.ones", "torch.ones")],
-            "the caller's mask is replaced by the causal one, so padding is seen.",
+            "the causal mask replaces the caller's, so padding is visible.",
             "Both count: allowed & torch.ones(...).tril() makes a new tensor from the two.",
             also=([Change(_CAUSAL, "torch.ones(B, T, T, dtype=torch.bool).tril()")],),
         ),
@@ -497,7 +497,7 @@ drafts = Problem(
         ),
         "No longer causal": Wrong(
             [Change(_CAUSAL, "allowed.clone()")],
-            "the caller's mask is left alone, but the future is seen.",
+            "the caller's mask is left alone, but the future is visible.",
             "A copy is right, but the causal mask belongs in it: allowed & torch.ones(...).tril().",
         ),
         "Causal only without a mask": Wrong(
@@ -507,7 +507,7 @@ drafts = Problem(
                     "if mask is None else mask\n        allowed = allowed.tril() if mask is None else mask",
                 )
             ],
-            "with a padding mask, the future is seen.",
+            "with a padding mask, the future is visible.",
             "The layer is always causal, and the mask comes on top: allowed & torch.ones(...).tril().",
         ),
         "The mask hides the past": Wrong(
@@ -525,7 +525,7 @@ drafts = Problem(
             ],
             "the outputs are right, and then you undo &=, so that the future is True again. But some of it was False "
             "before.",
-            "Once written over, that is lost. Make a new tensor and leave the mask alone: a & b.",
+            "Once overwritten, those entries are lost. Make a new tensor and leave the mask alone: a & b.",
         ),
         "A tensor has no copy()": Wrong(
             [Change("else mask", "else mask.copy()")],
@@ -546,8 +546,8 @@ drafts = Problem(
     },
     same={
         "": "Some line still writes into the caller's own mask: with &=, an index on the left, out=, or a method whose "
-        "name ends in an underscore. A second name for that mask is no copy: [:], view, detach(), copy.copy(), and to "
-        "or bool when there is nothing to convert, share its memory. clone() copies, if it comes before that line, "
+        "name ends in an underscore. A second name for that mask is not a copy: [:], view, detach(), copy.copy(), and "
+        "to or bool when there is nothing to convert, share its memory. clone() copies, if it comes before that line, "
         "and a & b makes a new tensor.",
     },
     word="The layer changes what it was given. The doctor keeps a copy of each tensor that it hands over, and "

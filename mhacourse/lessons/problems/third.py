@@ -25,7 +25,7 @@ def _seen(rows: str) -> list[Change]:
 
 _OWN_KIND = (
     "A second layer of the same class hands the heads out in the same wrong order. Compare with a different class that "
-    "is known to be right, such as MultiHeadAttention, at the same weights."
+    "is known to be right, such as MultiHeadAttention, with the same weights."
 )
 
 
@@ -53,14 +53,15 @@ archive = Problem(
     right="A",
     options={
         "A": "repeat hands out the KV heads as 0, 1, 0, 1, but the published weights were trained as 0, 0, 1, 1. So "
-        "some query heads ask keys that they have never met. Trained from scratch, the layer gets used to its own "
-        "order.",
+        "some query heads meet keys that they were never trained with. Trained from scratch, the layer adapts to its "
+        "own order.",
         "B": "The number comes from the published model itself, as the shapes of W_k and W_v show.",
-        "C": "With as many KV heads as query heads, num_kv_heads=num_heads, it agrees with the layer of the course at "
-        "the same weights, so the scale is right.",
-        "D": "Axis 1 is that of the heads. Put the tokens in a different order, and you get the same outputs in that "
+        "C": "With as many KV heads as query heads, num_kv_heads=num_heads, it agrees with the layer of the course, "
+        "given the same weights, so the scale is right.",
+        "D": "Axis 1 is the head axis. Put the tokens in a different order, and you get the same outputs in that "
         "order.",
-        "E": "In the code that they came with, the same weights talk sense. So the two compute different things.",
+        "E": "In the code that they came with, the same weights talk sense. So the two layers compute different "
+        "things.",
     },
     hints=[
         "Number the KV heads: print torch.arange(2).repeat(2) and .repeat_interleave(2).",
@@ -72,8 +73,9 @@ archive = Problem(
     cases=cases.MASKED,
     blind={
         "own kind": _OWN_KIND,
-        "from outside": "Only the order of the heads is different. Seen from outside, this is a right layer with other "
-        "weights: reordered, masked or cut, it behaves. Compare it with a known layer at the same weights.",
+        "from outside": "Only the order of the heads is different. From outside, this is a right layer with other "
+        "weights: reorder, mask or cut its tokens, and it behaves. Compare it with a known layer that has the same "
+        "weights.",
     },
     alarm={
         "not copied": "Any two layers differ as long as their weights do. known.load_state_dict(layer.state_dict()) "
@@ -90,7 +92,7 @@ archive = Problem(
         "The wrong axis is repeated": Wrong(
             _repeated("part.repeat_interleave(share, dim=2)"),
             "tokens, features or samples are repeated, and there are as few heads as before.",
-            "In (B, num_kv_heads, T, head_dim), the heads are axis 1.",
+            "In (B, num_kv_heads, T, head_dim), the heads are on axis 1.",
             also=(
                 _repeated("part.repeat(1, 1, share, 1)"),
                 _repeated("part.repeat_interleave(share, dim=-1)"),
@@ -107,13 +109,13 @@ archive = Problem(
                 "part.transpose(1, 2).flatten(2).repeat_interleave(share, -1)"
                 ".unflatten(-1, (-1, self.head_dim)).transpose(1, 2)"
             ),
-            "each feature of the projection is repeated, so a head is made of few features and their copies.",
-            "A KV head serves its query heads as a whole: split first, then repeat along the axis of the heads.",
+            "each feature of the projection is repeated, so a head consists of a few features and their copies.",
+            "Each KV head is shared whole by its query heads: split into heads first, then repeat along the head axis.",
         ),
         "No axis is given": Wrong(
             _repeated("part.repeat_interleave(share)"),
             "without dim, repeat_interleave makes one long row of all numbers.",
-            "Say which axis: in (B, num_kv_heads, T, head_dim), the heads are axis 1.",
+            "Name the axis: in (B, num_kv_heads, T, head_dim), the heads are on axis 1.",
         ),
         "Repeated as often as there are KV heads": Wrong(
             _repeated("part.repeat_interleave(self.num_kv_heads, dim=1)"),
@@ -128,7 +130,7 @@ archive = Problem(
                 )
             ],
             "the keys are now shared by neighbours, but the values are still shared in turn.",
-            "A query head needs its keys and values from the same KV head, so both take repeat_interleave.",
+            "A query head needs keys and values from the same KV head, so use repeat_interleave for both.",
             also=(
                 [
                     Change(
@@ -146,17 +148,17 @@ archive = Problem(
                     "        k, v = (part.repeat(1, share, 1, 1) for part in (k, v))",
                 )
             ],
-            "the query heads are sorted so that they fit the keys, but what they find goes into W_o in that order.",
+            "the query heads are sorted to fit the keys, but their outputs then enter W_o in that order.",
             "Sort them back before W_o, or leave the queries as they are and repeat the keys as neighbours, with "
             "repeat_interleave.",
         ),
         **everywhere(layers.ArchiveAttention),
     },
     same={
-        "": "The KV heads still come in turn, 0, 1, 0, 1, as repeat, tile, cat and a new axis in front all lay them. "
+        "": "The KV heads still come in turn, 0, 1, 0, 1, as they do from repeat, tile, cat and a new axis in front. "
         "Neighbouring query heads share one: 0, 0, 1, 1.",
     },
-    word="The doctor finds nothing, and rightly so: by itself, this is a layer like any other. But it remarks how the "
+    word="The doctor finds nothing, and rightly so: by itself, this is a layer like any other. But it notes how the "
     'heads share: "cycled". The published heads share as neighbours.',
 )
 
@@ -169,11 +171,11 @@ dictation = Problem(
         "A": "cache[0] holds the keys and cache[1] the values, in the order in which the layer returns them.",
         "B": "The new tokens are the last of the S, so they need the last T rows of tril. tril[:T] are the first rows: "
         "a single new token gets row 0 and sees token 0, whatever has been said since. Without a cache, S = T, and the "
-        "two are the same.",
+        "two slices are the same.",
         "C": "Axis 2 of (B, num_heads, T, head_dim) is the token axis, so cache[0].shape[2] grows by one with "
         "each step.",
         "D": "A text longer than tril stops with an error. This one is wrong at its second token.",
-        "E": "In steps or at once, a causal layer gives the same outputs up to rounding, some 1e-6. Here they differ "
+        "E": "In steps or at once, a causal layer gives the same outputs up to rounding, about 1e-6. Here they differ "
         "in the first digit.",
     },
     hints=[
@@ -232,13 +234,13 @@ dictation = Problem(
         "Rows counted along another axis": Wrong(
             _seen("self.tril[0 if cache is None else cache[0].shape[1] :][:T, :S]"),
             "the rows begin at the size of another axis of the cache, not at the number of its tokens.",
-            "The cache is (B, num_heads, tokens, head_dim), so its tokens are axis 2.",
+            "The cache is (B, num_heads, tokens, head_dim), so its tokens are on axis 2.",
             also=tuple(_seen(f"self.tril[0 if cache is None else len({x}) :][:T, :S]") for x in ("x", "q[0, 0, 0]")),
         ),
         "New tokens see only new ones": Wrong(
             _seen("F.pad(self.tril[:T, :T], (S - T, 0))"),
             "new tokens see themselves and each other, but nothing of the cache.",
-            "What was said before may be seen by all: tril[S - T : S, :S].",
+            "All of them may see earlier tokens: tril[S - T : S, :S].",
         ),
         "The columns are cut as well": Wrong(
             _seen("self.tril[S - T : S, S - T : S]"),
@@ -247,18 +249,18 @@ dictation = Problem(
         ),
         "The columns are cut, not the rows": Wrong(
             _seen("self.tril[:T, S - T : S]"),
-            "the rows are still the first ones, and the columns are those of the new tokens.",
+            "the mask still has the first rows, and only the columns of the new tokens.",
             "Rows are queries, the new tokens, and columns are keys, all S of them: tril[S - T : S, :S].",
         ),
         "The diagonal moved the wrong way": Wrong(
             _seen("torch.ones(T, S, dtype=torch.bool).tril(T - S)"),
             "the diagonal moves to the left by the number of cached tokens, so new tokens see even less.",
-            "Each may see S - T tokens more: tril(S - T), or tril[S - T : S, :S] of the stored mask.",
+            "Each may see S - T more tokens: tril(S - T), or tril[S - T : S, :S] of the stored mask.",
         ),
         "No mask once there is a cache": Wrong(
             [Change(_MASKED, f"({_MASKED} if cache is None else scores)")],
             "a single new token is right now, but with several, the first sees the later ones.",
-            "A piece of several tokens needs its mask, too: the last T of the S rows.",
+            "Several new tokens need a mask, too: the last T of the S rows.",
         ),
         "No mask for a single token": Wrong(
             [Change(_MASKED, f"({_MASKED.replace('S - T : S', ':T')} if T > 1 else scores)")],
@@ -279,12 +281,12 @@ dictation = Problem(
         "The cache grows along the wrong axis": Wrong(
             [Change(_GROWN, "torch.cat([cache[0], k], dim=1), torch.cat([cache[1], v], dim=1)")],
             "with each step there are more heads, but no more tokens.",
-            "In (B, num_heads, T, head_dim), the tokens are axis 2.",
+            "In (B, num_heads, T, head_dim), the tokens are on axis 2.",
         ),
         "Only the newest tokens are kept": Wrong(
             [Change("(k, v)\n", "(k[:, :, -T:], v[:, :, -T:])\n")],
             "the returned cache holds only the new tokens.",
-            "What was said before has to stay in it: return (k, v) as they were joined.",
+            "Earlier tokens must stay in it: return (k, v) as they were joined.",
         ),
         "Queries change places with keys": Wrong(
             [Change("q, k, v = self.qkv", "k, q, v = self.qkv")],
@@ -294,8 +296,8 @@ dictation = Problem(
         **everywhere(layers.DictationAttention, but=("The mask is not used",)),
     },
     same={
-        "": "The cache was right already. What goes wrong is which rows of tril the T new tokens get: for T = 1 it is "
-        "row 0, however long the text is.",
+        "": "The cache was right already. The mistake is in which rows of tril the T new tokens get: for T = 1, row 0, "
+        "however long the text is.",
     },
     word="With the whole text, nothing is wrong. But the doctor saw that the layer takes a cache and returns one, so "
     "it also called the layer in pieces, and compared.",
