@@ -70,7 +70,7 @@ lab: setup
 	@exec $(python) -m jupyterlab --ip=127.0.0.1 --allow-root --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(notebook) \
 	    $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(if $(filter 0,$(BROWSER)),--no-browser)
 
-# Lint comes first, so that pytest has the last word. One worker more than cores, four at most, each with a browser and a
+# Lint comes first, so that pytest has the last word. Two workers more than cores, four at most, each with a browser and a
 # server of its own. Whole files go to one of them, so that what a file starts once is started once; but of the lessons
 # one run at a time, and these first (tests/helpers/scheduling.py).
 pytest := -m pytest -n auto --dist loadfile --no-loadscope-reorder

@@ -107,7 +107,14 @@ class Edit:
         """Return whether a learner who wrote `source`, and has not seen our solution, knows all that it names."""
         ordered = "arguments of" not in self.says or any(f in source for f in ORDERED)
         dropped = re.fullmatch(r"without (\w+)", self.says)  # of a learner who calls it twice that would be no help
-        return ordered and "…" not in self.says and not (dropped and source.count(f"{dropped[1]}(") > 1)
+        again = dropped is not None and source.count(f"{dropped[1]}(") > 1
+        return ordered and "…" not in self.says and not again and self._fits(source)
+
+    def _fits(self, source: str) -> bool:
+        """Return whether a learner may have put one thing in place of another: not who wrote the other alone."""
+        put = re.match(r"with (\S+) in place of (\S+)$", self.says)
+        plain = re.sub(r"float\([\"'](-?)inf[\"']\)|(-?)(?:math|np)\.inf", r"\1\2torch.inf", source)
+        return put is None or put[2] not in plain or put[1] in plain.replace(put[2], "")
 
     def is_written(self, source: str) -> bool:
         """Return whether the code that it puts in is part of a learner's source."""

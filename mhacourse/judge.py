@@ -102,8 +102,10 @@ def known_mistake(attempt: Attempt) -> Note | None:
 
 
 def small_edit(attempt: Attempt) -> Note | None:
-    """Say which small edit of a right answer does the same."""
+    """Say which small edit of a right answer does the same, unless a changed input may be why the result is wrong."""
     exercise, source, edit = attempt.exercise, source_of(attempt.answer), None
+    if any(case.theirs.changed and not case.result_is_right for case in attempt.cases):
+        return None
     with contextlib.suppress(Exception):  # whatever a learner returns, what is known without the model is still said
         edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes, source)
     if edit is None:

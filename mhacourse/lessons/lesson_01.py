@@ -241,6 +241,13 @@ third_rows = Exercise(
             "your order is head, part, feature, which is the interleaved layout of the lesson.",
             "Here q, k and v of a single feature are side by side, so the part is the last axis.",
         ),
+        "Rows of an interleaved W": Wrong(
+            lambda num_heads, head_dim: (
+                torch.arange(3 * num_heads * head_dim).view(num_heads, 3, head_dim).mT.flatten()
+            ),
+            "you number the rows as if W held q, k and v of one head side by side.",
+            "W is contiguous: all rows of q, then all of k, then all of v, so k begins at row num_heads * head_dim.",
+        ),
         "Nothing moved": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "your rows are still in the contiguous order.",

@@ -486,6 +486,11 @@ cut_heads = Exercise(
             "you cut out the heads to keep, and leave the others in.",
             "True means that the head stays.",
         ),
+        "The first heads": Wrong(
+            _cut_by(lambda keep, head_dim: torch.arange(int(keep.sum()) * head_dim)),
+            "you keep the first heads, as many as keep counts.",
+            "keep says which heads stay: take the rows of those.",
+        ),
         "Rows dealt out in turn": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep.tile(head_dim)"),
             "your mask deals out the rows to the heads in turn.",

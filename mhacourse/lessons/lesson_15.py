@@ -341,6 +341,12 @@ looks_from_outside = Exercise(
             "That is right for vectors at right angles, but these are not: solve for all heads at once, by least "
             "squares.",
         ),
+        "Drawn towards 0": Wrong(
+            lambda m, w: torch.linalg.solve(w @ w.T + 0.1 * torch.eye(len(w), dtype=w.dtype), w @ m.T).T,
+            "you add a number to the diagonal (a ridge), which makes all looks too small.",
+            "Nothing is uncertain here: solve the equations as they are.",
+            also=(lambda m, w: torch.linalg.solve(w @ w.T + 0.01 * torch.eye(len(w), dtype=w.dtype), w @ m.T).T,),
+        ),
         "Contexts as columns": Wrong(
             lambda m, w: torch.linalg.lstsq(w.T, m.T).solution,
             "you return (heads, contexts).",

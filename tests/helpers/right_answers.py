@@ -35,6 +35,12 @@ def count_pairs(f, T, d_model):
     return pairs
 
 
+def cut_short(f, d_model):
+    x = torch.randn(2, 9, d_model)
+    whole = f(x)
+    return any(not torch.allclose(f(x[:, :n]), whole[:, :n], atol=1e-4) for n in range(1, 9))
+
+
 def head_by_head(q, k, v, h):
     pieces = zip(*(x.chunk(h, -1) for x in (q, k, v)), strict=True)
     return torch.cat([F.scaled_dot_product_attention(*piece) for piece in pieces], -1)
@@ -114,6 +120,7 @@ RIGHT = {
     "leaky_loss": [1.3863, 1.386, 1.39, 1.38, torch.tensor(16.0).log() / 2],
     "keeps_tokens_apart": [lambda merge: torch.tensor(change_one_token(merge))],
     "future_pairs": [count_pairs, lambda f, T, d: torch.tensor(count_pairs(f, T, d))],
+    "sees_the_future": [cut_short],
     "tests_that_see": ["dc", ["C", "D"]],
     "no_test_sees": ["ace", "A, C, E"],
     "repaired": [lambda layer, x, mask: layer.double()(x.double(), mask=mask)],

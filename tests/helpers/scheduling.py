@@ -11,8 +11,8 @@ LAB = ("test_contract.py", "test_head_view_page.py", "test_kernel_page.py", "tes
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Return one worker more than cores, four at most: one of them waits, for a page, a kernel or a process."""
-    return min(4, 1 + len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
+    """Return two workers more than cores, four at most: some of them wait, for a page, a kernel or a process."""
+    return min(4, 2 + len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
 
 
 def runs_a_lesson(nodeid: str) -> bool:

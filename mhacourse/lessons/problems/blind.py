@@ -532,7 +532,7 @@ UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
         _by_hand(test, subject) and (subject in problem.others or _right_for_neighbours(problem, test))
     ),
     "own numbers": lambda problem, test, subject: _by_hand(test, subject),
-    "own kind": lambda problem, test, subject: _writes(OWN_KIND, test),
+    "own kind": lambda problem, test, subject: _writes(OWN_KIND, test) and not _writes(r"Attention\(", test),
     "not copied": lambda problem, test, subject: _writes(r"Attention\(", test) and not _writes(OWN_PARTS, test),
     "from outside": lambda problem, test, subject: not _writes(rf"{OWN_PARTS}|{OWN_KIND}|Attention\(", test),
     "some entries": lambda problem, test, subject: True,
