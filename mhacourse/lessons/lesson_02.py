@@ -247,7 +247,14 @@ stable_softmax = Exercise(
             lambda s: _exp_and_sum(s.clamp(max=80)),
             "you clip scores at a limit, so all large ones get equal shares, and rows far below 0 still give 0/0.",
             "No clipping is needed: once you subtract the largest score of each row, only differences are left.",
-            also=(lambda s: _exp_and_sum(s.clamp(-80, 80)), lambda s: _exp_and_sum(s.clamp(-50, 50))),
+            also=(
+                Wrong(
+                    lambda s: _exp_and_sum(s.clamp(-80, 80)),
+                    "you clip scores at two limits, so all scores beyond a limit get equal shares.",
+                    "Subtract the largest score of each row instead. Then only differences are left.",
+                    also=(lambda s: _exp_and_sum(s.clamp(-50, 50)),),
+                ),
+            ),
         ),
         "A fixed number subtracted": Wrong(
             lambda s: _exp_and_sum(s - 1000),

@@ -54,13 +54,11 @@ cache_size = Exercise(
             (201_326_592, 201_326_592),
             "you count 16 heads both times.",
             "With 4 KV heads, only those 4 are kept.",
-            also=(
-                Wrong(
-                    (201_326_592, 12_582_912),
-                    "for the second size you count a single KV head.",
-                    "There are 4 KV heads, each shared by 4 of the 16 query heads.",
-                ),
-            ),
+        ),
+        "A sixteenth": Wrong(
+            (201_326_592, 12_582_912),
+            "your second size is a sixteenth of the first, as with a single KV head.",
+            "There are 4 KV heads, a quarter of 16, and each is as wide as before.",
         ),
         "Queries as well": Wrong(
             (301_989_888, 150_994_944),

@@ -356,10 +356,8 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
         all(bool((call.x == call.x[:, :1]).all()) for call in calls) and not UNSEEN["one token"](calls)
     ),
     "equal memory": lambda calls: (
-        any(call.given.get("memory") is not None for call in calls)
-        and all(
-            bool((memory == memory[:, :1]).all()) for call in calls if (memory := call.given.get("memory")) is not None
-        )
+        bool(memories := [m for call in calls if (m := call.given.get("memory")) is not None])
+        and all(m.shape[1] > 1 and bool((m == m[:, :1]).all()) for m in memories)
     ),
     "equal samples": lambda calls: all(bool((call.x == call.x[:1]).all()) for call in calls),
     "not finite": lambda calls: not all(bool(call.x.isfinite().all()) for call in calls),
