@@ -13,7 +13,6 @@ import torch
 from jaxtyping._import_hook import JaxtypingTransformer
 
 from tests.helpers.scheduling import (  # noqa: F401 — the hooks are found here by their names
-    LAB,
     pytest_xdist_auto_num_workers,
     pytest_xdist_make_scheduler,
     runs_a_lesson,
@@ -50,17 +49,15 @@ hypothesis.settings.load_profile("house")
 
 
 # The files that take longest, the longest first: no worker should be left alone with one at the end.
-LONG = """test_sick.py test_healthy.py test_site.py test_site_live.py test_site_page.py test_sweeps.py test_problems.py
-test_live_model_page.py test_live_model.py test_head_lab_page.py test_head_view_overview_page.py
-test_head_view_modes_page.py test_head_view_panels_page.py test_calls.py""".split()
+LONG = """headview/test_contract.py test_site.py test_site_live.py test_site_page.py test_head_view_page.py
+test_predictions_page.py test_sick.py test_kernel_page.py test_live_model_page.py test_head_lab_page.py
+test_head_view_overview_page.py test_head_view_modes_page.py test_head_view_panels_page.py test_sweeps.py""".split()
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what shares a JupyterLab, the longest that one worker does; then the lessons, and the long files."""
+    """Begin with the runs of the lessons, then the long files."""
 
     def place(item) -> int:
-        if item.path.as_posix().endswith(LAB):
-            return -2
         if runs_a_lesson(item.nodeid):
             return -1
         return next(
