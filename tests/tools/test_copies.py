@@ -6,27 +6,52 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.helpers.small_course import change, contents, today, write_lesson
+from tools.links import targets
 from tools.notebooks import run
 from tools.notebooks.copies import ROOT
-from tools.notebooks.plain import COLAB, for_download, own_copy, read
+from tools.notebooks.plain import COLAB, for_download, own_copy, read, with_links
 from tools.notebooks.store import source_hash
-from tools.notebooks.which import notebook_files
+from tools.notebooks.which import WITHOUT_NUMBER, notebook_files
 
 NOTHING_TO_DO = (0, "my/: each lesson has its copy, and none has changed since.\n")
+OURS = re.compile(rf"^notebooks/((?:\d\d_\w+|{'|'.join(WITHOUT_NUMBER)})\.ipynb#)")
+TARGETS = {
+    "00_one.ipynb#the-end": "00_one.ipynb#the-end",
+    "../notebooks/./00_one.ipynb": "00_one.ipynb",
+    "03_a%20name.ipynb": "03_a name.ipynb",
+    "GLOSSARY.md#head-dim": "../notebooks/GLOSSARY.md#head-dim",
+    "data/a%20b.csv?raw=1#x": "../notebooks/data/a%20b.csv?raw=1#x",
+    **dict.fromkeys(["../images/hero.png", "#a-heading", "https://example.org/00_one.ipynb", "//example.org/x"]),
+    **dict.fromkeys(["attachment:map.png", "data:image/png;base64,AAAA", "/lab/tree/x"]),
+}
+LINKS = {  # each target in a text that is led elsewhere
+    "[a](X) and [b](X)": "[a](<X>) and [b](<X>)",
+    '![a map](X "its title")': '![a map](<X> "its title")',
+    "[`code`](X), [![picture](Y)](X_(y))": "[`code`](<X>), [![picture](<Y>)](<X_(y)>)",
+    "a [link][1]\n\n[1]: X 'title'\n\n[^1]: A note.": "a [link][1]\n\n[1]: <X> 'title'\n\n[^1]: A note.",
+    "<img alt='a > b' src=\"X\"><a\n  HREF = X>": "<img alt='a > b' src=\"<X>\"><a\n  HREF = <X>>",
+    "`x[0](X)` and ``a ` [b](X)``": None,
+    "```python\nf[0](X)\n```\n[a](X)": "```python\nf[0](X)\n```\n[a](<X>)",
+    "$W[i](X)$ and $$W[i](X)$$ [a](X)": "$W[i](X)$ and $$W[i](X)$$ [a](<X>)",
+    r"a \` tick [a](X) \` and \$5 [b](X) \$6": r"a \` tick [a](<X>) \` and \$5 [b](<X>) \$6",
+    "one ` tick\n\n[a](X) and ` another": "one ` tick\n\n[a](<X>) and ` another",
+    'weights[0] (see above), <b title="src=X">': None,
+}
 
 
 def places(nb, folder: str) -> list[str]:
     """Return where the links of a notebook in this folder lead, from the course's folder on."""
     prose = "\n\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    return [os.path.normpath(f"{folder}/{target}") for target in re.findall(r"\]\((?!https:)([^)#]+)", prose)]
+    files = [urlsplit(target) for target in targets(prose) if not target.startswith("#")]
+    return [os.path.normpath(f"{folder}/{unquote(file.path)}") + f"#{file.fragment}" for file in files]
 
 
 # ----------------------------------------------------------------------------------------- what a copy holds
@@ -43,8 +68,7 @@ def test_a_copy_is_its_lesson_without_outputs_remembers_it_and_leads_to_the_othe
                 assert (cell.source, cell.outputs, cell.execution_count) == (original.source, [], None)
         assert copy.metadata.mhalib == {"lesson": path.stem, "lesson_sha256": source_hash(lesson)}
         assert text == nbformat.writes(copy) + "\n"  # as Jupyter writes it
-        led = places(lesson, "notebooks")
-        assert places(copy, "my") == [re.sub(r"^notebooks/(\w+\.ipynb)$", r"my/\1", place) for place in led]
+        assert places(copy, "my") == [OURS.sub(r"my/\1", place) for place in places(lesson, "notebooks")]
 
 
 def test_what_goes_on_from_an_answer_is_folded_up_to_the_next_heading_or_question(course):
@@ -65,18 +89,32 @@ def test_what_goes_on_from_an_answer_is_folded_up_to_the_next_heading_or_questio
         assert after.source.endswith(end)
 
 
+def test_which_parts_of_a_text_are_links_and_where_they_lead_from_my(course):
+    found = {text: with_links(text, lambda target: f"<{target}>") for text in LINKS}
+    assert found == {text: expected or text for text, expected in LINKS.items()}
+    write_lesson(course / "notebooks", "03_a name")
+    lesson = write_lesson(course / "notebooks", "00_one", " ".join(f"[x]({target})" for target in TARGETS))
+    led = re.findall(r"\[x\]\((.+?)\)", nbformat.reads(own_copy(lesson), 4).cells[0].source)
+    assert led == [expected or target for target, expected in TARGETS.items()]
+
+
 def test_a_downloaded_lesson_works_wherever_it_lies(course, tmp_path):
     path = course / "notebooks" / "01_two.ipynb"
+    (course / "images").mkdir()
+    shutil.copy(ROOT / "images" / "hero.png", course / "images")
     nb = nbformat.read(path, 4)
-    nb.cells[0].source += "\n\n![a](../images/hero.png)"
+    nb.cells[0].source += "\n\n![a](../images/hero.png) <img src='../images/hero.png'> ![x](../images/gone.png)"
     nb.cells[1].source = "%run ../tools/check_machine.py\nprint('../tools/check_machine.py')"
     nbformat.write(nb, path)
-    first, code, *_ = nbformat.reads(for_download(path), 4).cells
-    assert "**You downloaded this lesson alone.**" in first.source and "![a](attachment:hero.png)" in first.source
+    alone = tmp_path / "any place" / path.name
+    alone.parent.mkdir()
+    alone.write_text(for_download(path), encoding="utf-8")
+    first, code, *_ = run.execute(alone).cells
+    assert "**You downloaded this lesson alone.**" in first.source and "(../images/gone.png)" in first.source
+    assert first.source.count("(attachment:hero.png)") == first.source.count("'attachment:hero.png'") == 1
     assert list(first.attachments) == ["hero.png"] and "image/png" in first.attachments["hero.png"]
-    assert code.source == "%run -m tools.check_machine\nprint('../tools/check_machine.py')"
-    done = subprocess.run([sys.executable, "-m", "tools.check_machine"], cwd=tmp_path, capture_output=True, text=True)
-    assert re.match(r"Python +3\.\d+\.\d+ +ok\ntorch ", done.stdout), done.stderr  # found wherever it is asked for
+    said = "".join(one.text for one in code.outputs)
+    assert re.match(r"Python +3\.\d+\.\d+ +ok\ntorch ", said) and said.endswith("../tools/check_machine.py\n")
 
 
 # ----------------------------------------------------------------------------------------- laying them

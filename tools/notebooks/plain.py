@@ -10,22 +10,35 @@ import base64
 import hashlib
 import json
 import mimetypes
+import posixpath
 import re
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-IMAGES = Path(__file__).resolve().parents[2] / "images"
+from tools.notebooks.which import notebook_files
+
 ALONE = (
     "\n\n---\n\n**You downloaded this lesson alone.** It runs where the course is installed, as its README says. "
     "Put it into the folder `my/` of the course: from there its links lead on."
 )
-SCRIPT = re.compile(r"^%run \.\./tools/(\w+)\.py\b", re.MULTILINE)
+SCRIPT = re.compile(r"^%run \.\./(tools/\w+)\.py\b", re.MULTILINE)
+PICTURES = "../images/"
 COLAB = "set-up-colab"  # the id of the cell that `colab.py` puts into each notebook; whoever works here needs none
 
 _GOES_ON = re.compile(r"^(?:#{1,6} |\*\*Predict\b)", re.MULTILINE)  # a text that no longer answers it
 AFTER = "<details><summary><i>After your guess</i></summary>\n\n{}\n\n</details>"
 
-_PAGE = re.compile(r"\]\((?=\w+\.md\b)")  # what a link to a page beside the lessons begins with
-_PICTURE = re.compile(r"(?<=\]\()\.\./images/([\w.-]+)(?=\))")
+_PIECES = re.compile(
+    r"\\."  # a sign that is meant as itself
+    r"|^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\n).)+?(?<!`)(?P=ticks)(?!`)"  # within one paragraph
+    r"|\$\$.+?\$\$|\$(?![\s$])[^$\n]*?(?<!\s)\$"
+    # Below, what is no code and no formula: where it leads stands in `target`.
+    r"|(?P<before>\]\(\s*|^ {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*)(?P<target><[^<>\n]*>|(?:[^\s()<>]|\([^\s()]*\))+)"
+    r"|(?P<tag><[a-zA-Z](?:[^<>\"']|\"[^\"]*\"|'[^']*')*>)",
+    re.MULTILINE | re.DOTALL,
+)
+_ATTRIBUTE = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
 
 
 class Unreadable(Exception):
@@ -65,8 +78,9 @@ def edition(copy: dict) -> str | None:
 
     A stored lesson that was copied by hand, or downloaded, has its own hash.
     """
-    ours = copy.get("metadata", {}).get("mhalib", {})
-    return ours.get("lesson_sha256") or ours.get("source_sha256")
+    about = copy.get("metadata")
+    ours = about.get("mhalib") if isinstance(about, dict) else None
+    return (ours.get("lesson_sha256") or ours.get("source_sha256")) if isinstance(ours, dict) else None
 
 
 def own_copy(path: Path) -> str:
@@ -82,30 +96,45 @@ def for_download(path: Path) -> str:
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
             # A tool of the course is found by its name, wherever the notebook lies.
-            _put(cell, SCRIPT.sub(r"%run -m tools.\1", _source(cell)))
+            _put(cell, SCRIPT.sub(lambda found: f"%run -m {found[1].replace('/', '.')}", _source(cell)))
         elif cell["cell_type"] == "markdown":
-            _attach(cell)
-    _put(nb["cells"][0], _source(nb["cells"][0]) + ALONE)
+            _attach(cell, path.parent)
+    if nb["cells"] and nb["cells"][0]["cell_type"] == "markdown":
+        _put(nb["cells"][0], _source(nb["cells"][0]) + ALONE)
     return _written(nb)
 
 
-def _attach(cell: dict) -> None:
+def _attach(cell: dict, folder: Path) -> None:
     """Put the pictures that a cell of text shows into the cell itself."""
-    text = _source(cell)
-    for name in _PICTURE.findall(text):
-        data = base64.b64encode((IMAGES / name).read_bytes()).decode()
-        cell.setdefault("attachments", {})[name] = {mimetypes.guess_type(name)[0]: data}
-    _put(cell, _PICTURE.sub(r"attachment:\1", text))
+    attached = cell.setdefault("attachments", {})
+
+    def inside(target: str) -> str:
+        picture = folder / unquote(target)
+        kind, _ = mimetypes.guess_type(picture.name)
+        if not target.startswith(PICTURES) or not (kind or "").startswith("image/") or not picture.is_file():
+            return target
+        attached[picture.name] = {kind: base64.b64encode(picture.read_bytes()).decode()}
+        return f"attachment:{picture.name}"
+
+    _put(cell, with_links(_source(cell), inside))
+    if not attached:
+        del cell["attachments"]
 
 
 def _copied(path: Path) -> dict:
     nb = read(path)
-    nb["metadata"]["mhalib"] = {"lesson": path.stem, "lesson_sha256": source_hash(nb)}  # the copy was not executed
+    about = nb.get("metadata") if isinstance(nb.get("metadata"), dict) else {}
+    ours = {**about.get("mhalib", {}), "lesson": path.stem, "lesson_sha256": source_hash(nb)}
+    for stamp in ("source_sha256", "code_sha256"):  # the copy was not executed
+        ours.pop(stamp, None)
+    nb["metadata"] = {**about, "mhalib": ours}
+    nb["metadata"].pop("widgets", None)
+    notebooks = {notebook.name for notebook in notebook_files(path.parent)}
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
         elif cell["cell_type"] == "markdown":
-            _put(cell, _PAGE.sub("](../notebooks/", _source(cell)))  # the other lessons have copies, too
+            _put(cell, with_links(_source(cell), lambda target: from_my(target, notebooks)))
     _fold_answers(nb["cells"])
     return nb
 
@@ -126,6 +155,38 @@ def _fold_answers(cells: list[dict]) -> None:
             if source[:end].strip():
                 _put(cell, f"{AFTER.format(source[:end].strip())}\n\n{source[end:]}".rstrip())
             revealed = next_part is None
+
+
+def from_my(target: str, notebooks: set[str]) -> str:
+    """Return where a link of a lesson must lead from `my/`: to the reader's own copy, or back into `notebooks/`."""
+    parts = urlsplit(target)
+    if parts.scheme or parts.netloc or not parts.path or parts.path.startswith("/"):
+        return target
+    place, rest = posixpath.normpath(posixpath.join("notebooks", parts.path)), target[len(parts.path) :]
+    if place != "notebooks" and not place.startswith("notebooks/"):
+        return target  # ../images/… lies as far from one folder as from the other
+    name = unquote(place.removeprefix("notebooks/"))
+    return (name if name in notebooks else f"../{place}") + rest
+
+
+def with_links(markdown: str, lead) -> str:
+    """Return a Markdown text in which `lead(target)` stands in the place of each target, code and formulas left alone.
+
+    Links and pictures in Markdown, definitions of references, and `href` and `src` in HTML.
+    """
+
+    def bare(target: str) -> str:
+        edge = target[:1] if target[:1] in ("<", '"', "'") else ""
+        return f"{edge}{lead(target[1:-1])}{target[-1]}" if edge else lead(target)
+
+    def replaced(found: re.Match) -> str:
+        if found["target"]:
+            return found["before"] + bare(found["target"])
+        if found["tag"]:
+            return _ATTRIBUTE.sub(lambda attribute: attribute[1] + bare(attribute[2]), found["tag"])
+        return found[0]
+
+    return _PIECES.sub(replaced, markdown)
 
 
 def _source(cell: dict) -> str:
