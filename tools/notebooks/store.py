@@ -7,8 +7,11 @@ change. Executing is the business of `run.py`.
 
 import base64
 import io
+import os
 import re
 import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 
 import nbformat
@@ -24,14 +27,22 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
 BESIDE = ("image/png", "text/html")  # what our widgets show where nothing runs
 
+_PLACES = {
+    sysconfig.get_path("purelib"): "",
+    str(Path(__file__).resolve().parents[2]): "",
+    sys.prefix: "",
+    sys.base_prefix: "<python>/",
+    os.path.realpath(tempfile.gettempdir()): "<tmp>/",
+    tempfile.gettempdir(): "<tmp>/",
+    str(Path.home()): "~/",
+}
 # The file that a warning names for code in a cell. It starts at the start of a word: a search from every letter
 # of a long word would take for ever.
 _CELL_FILE = re.compile(r"(?<![^\s'\"])[^\s'\"]*ipykernel_\d+[/\\]\d+\.py")
 _ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,}")  # <function f at 0x7f…>
-_PLACES = "|".join(map(re.escape, (str(Path(__file__).resolve().parents[2]), sys.prefix, sys.base_prefix)))
 _ABSOLUTE = re.compile(
-    rf"(?<![\w.~>/:-])(?:{_PLACES}|/(?:home|Users|root|tmp|var|opt|usr|etc|private|mnt|media|srv|work|workspace|content))"
-    r"(?![\w.-])[^\s'\"]*|(?<!\w)[A-Za-z]:\\\w[^\s'\"]*"
+    r"(?<![\w.~>/:-])/(?:home|Users|root|tmp|var|opt|usr|etc|private|mnt|media|srv|work|workspace|content)/[^\s'\"]*"
+    r"|(?<!\w)[A-Za-z]:\\\w[^\s'\"]*"
 )
 
 
@@ -70,7 +81,11 @@ def make_storable(nb: NotebookNode) -> NotebookNode:
         {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
-            "mhalib": {"source_sha256": source_hash(nb), "code_sha256": code_hash(nb)},
+            "mhalib": {
+                **nb.metadata.get("mhalib", {}),
+                "source_sha256": source_hash(nb),
+                "code_sha256": code_hash(nb),
+            },
         }
     )
     nbformat.validate(nb)
@@ -84,7 +99,11 @@ def make_storable(nb: NotebookNode) -> NotebookNode:
 
 
 def clean(nb: NotebookNode) -> None:
-    """Take out in place what differs from run to run or from machine to machine, and all widgets."""
+    """Take out in place what differs from run to run or from machine to machine, and all widgets.
+
+    Raises:
+        NotebookError: an output is an error, or names a place on this machine that has no other name.
+    """
     tidy(nb)
     _without_widgets(nb)
     for number, cell in enumerate(nb.cells, 1):
@@ -139,7 +158,7 @@ def _without_widgets(nb: NotebookNode) -> None:
 
 
 def _scrubbed(output: NotebookNode, where: str) -> NotebookNode:
-    """Return the output without the names of this machine; refuse an error."""
+    """Return the output without the names of this machine; refuse it where that cannot be done."""
     if output.output_type == "error":
         raise NotebookError(f"{where} shows {output.ename}: {output.evalue}; catch the error in the cell and print it")
 
@@ -152,15 +171,23 @@ def _scrubbed(output: NotebookNode, where: str) -> NotebookNode:
             return value
         if key == "image/png":
             return _plain_png(value)
-        return value if key.startswith("image/") and key != "image/svg+xml" else _plain_text(value)
+        return value if key.startswith("image/") and key != "image/svg+xml" else _plain_text(value, where)
 
     return scrubbed(output)
 
 
-def _plain_text(text: str) -> str:
-    """Return the text without addresses in memory, and with the last name of each path alone."""
-    text = _ADDRESS.sub("0x…", _CELL_FILE.sub("<cell>", text))
-    return _ABSOLUTE.sub(lambda path: "…/" + re.split(r"[/\\]", path[0])[-1], text)
+def _plain_text(text: str, where: str) -> str:
+    text = _CELL_FILE.sub("<cell>", text)
+    # Longest first: .venv lies in the repository, which may lie in the home folder. A home of "/" names nothing.
+    for place in sorted((place for place in _PLACES if len(place) > 1), key=len, reverse=True):
+        name = _PLACES[place]
+        text = re.sub(rf"(?<![\w.]){re.escape(place)}[/\\]", lambda match, name=name: name, text)
+        text = re.sub(rf"(?<![\w.]){re.escape(place)}(?![\w.-])", name.rstrip("/") or ".", text)
+    text = _ADDRESS.sub("0x…", text)
+    left = _ABSOLUTE.search(text)
+    if left:
+        raise NotebookError(f"{where} prints the absolute path {left.group()}; print a relative one, or path.name")
+    return text
 
 
 def _plain_png(encoded: str) -> str:
