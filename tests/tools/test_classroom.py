@@ -52,30 +52,28 @@ def stored(folder, who, head_one, body):
 
 
 def test_notebooks_are_run_and_the_table_says_who_answered_what(tmp_path, capsys):
-    path = tmp_path / "ben.ipynb"
-    sources = [
-        "from mhacourse import check",
-        "raise ZeroDivisionError  # an error elsewhere must not stop the rest",
-        f"head_1 = {SLICE}\ncheck.head_one(head_1)\nprint('done')",
-        f"def mine(x, num_heads):\n    {SPLIT}\n\n\ncheck.split_heads(mine)",
-        "def mine(:\n\n\ncheck.merge_heads(mine)",
-        "shapes = ...\ncheck.first_shapes(shapes)",
-    ]
-    cells = [new_markdown_cell("check.head_one(this is text)"), *map(new_code_cell, sources)]
-    nbformat.write(new_notebook(cells=cells), path)
-    before = path.read_bytes()
-    main([str(path), "--details", "--csv", str(tmp_path / "table.csv")])
-    (ben,) = rows(tmp_path / "table.csv")
-    assert ben.pop("merge_heads").startswith("stopped: SyntaxError")
-    assert ben == {
-        "notebook": "ben",
-        "head_one": "not yet: A slice of the sentence",
-        "split_heads": "right",
-        "first_shapes": "not yet written",
-    }
+    function, paths = "def mine(x, num_heads):\n    ", []
+    handed_in = ("anna", RIGHT, function + SPLIT), ("ben", SLICE, function + VIEW), ("cem", "...", "def mine(:")
+    for who, answer, split in handed_in:
+        sources = [
+            "from mhacourse import check",
+            "raise ZeroDivisionError  # an error elsewhere must not stop the rest",
+            f"head_1 = {answer}\ncheck.head_one(head_1)\nprint('done')",
+            f"{split}\n\n\ncheck.split_heads(mine)",
+        ]
+        cells = [new_markdown_cell("check.head_one(this is text)"), *map(new_code_cell, sources)]
+        paths.append(str(tmp_path / f"{who}.ipynb"))
+        nbformat.write(new_notebook(cells=cells), paths[-1])
+    before = Path(paths[1]).read_bytes()
+    main([*paths, "--details", "--csv", str(tmp_path / "table.csv")])
+    anna, ben, cem = rows(tmp_path / "table.csv")
+    assert anna == {"notebook": "anna", "head_one": "right", "split_heads": "right"}
+    assert ben["head_one"] == "not yet: A slice of the sentence"
+    assert ben["split_heads"] == "not yet: A view without a transpose"
+    assert cem["head_one"] == "not yet written" and cem["split_heads"].startswith("stopped: SyntaxError")
     printed = capsys.readouterr().out
-    assert "ben: 1 of 4 right" in printed and "      What: all" in printed and "\nThe class\n" in printed
-    assert path.read_bytes() == before
+    assert "anna: 2 of 2 right" in printed and "First difference:" in printed and "\nThe class\n" in printed
+    assert Path(paths[1]).read_bytes() == before
 
 
 def test_the_summary_of_a_class_says_what_to_talk_about_and_names_no_learner(tmp_path, capsys):
