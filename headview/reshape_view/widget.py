@@ -8,7 +8,7 @@ import traitlets
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from headview.base import Checked, Refused, View, check_choice, check_whole, is_whole, static
+from headview.base import Checked, Refused, View, check_choice, is_whole, static
 from headview.reshape_view.paths import PATHS, run_path
 from mhalib.plots import DescribedFigure, plot_reshape
 
@@ -34,8 +34,9 @@ class ReshapeView(View):
             mistakes, "wrong split" and "wrong merge".
 
     Raises:
-        ValueError: a size is no whole number in its range, or there is no such path; later, when a trait is set: a
-            path, a step or a label that does not exist.
+        TypeError: a size is not an int.
+        ValueError: a size is out of its range, or there is no such path; later, when a trait is set: a path, a
+            step or a label that does not exist.
 
     Taught in notebooks 03 and 05.
     """
@@ -53,7 +54,13 @@ class ReshapeView(View):
     def __init__(self, tokens: int = 4, num_heads: int = 2, head_dim: int = 3, *, batch: int = 1, path: str = "split"):
         sizes = {"tokens": tokens, "num_heads": num_heads, "head_dim": head_dim, "batch": batch}
         for name, size in sizes.items():
-            check_whole(name, size, 1, _LIMITS[name])
+            if not is_whole(size):
+                raise TypeError(f"{name} must be an int from 1 to {_LIMITS[name]}, got {size!r}")
+            if not 1 <= size <= _LIMITS[name]:
+                raise ValueError(
+                    f"{name}={size} is out of range; choose 1 to {_LIMITS[name]}, so that every label can be read: "
+                    "where a number goes does not depend on the sizes"
+                )
         d_model = num_heads * head_dim
         token_step = 10 if d_model <= 10 else 100
         sizes |= {"d_model": d_model, "token_step": token_step, "sample_step": 10 * token_step}
@@ -109,8 +116,12 @@ class ReshapeView(View):
 
     @traitlets.validate("step")
     def _check_step(self, proposal):
-        check_whole("step", proposal["value"], 0, len(self._tensors[self.path]) - 1)
-        return proposal["value"]
+        step, last = proposal["value"], len(self._tensors[self.path]) - 1
+        if not is_whole(step) or not 0 <= step <= last:
+            raise Refused(
+                f"step={step!r} does not exist; the path {self.path!r} has the steps 0 to {last}, where 0 is the start"
+            )
+        return step
 
     @traitlets.validate("chosen")
     def _check_chosen(self, proposal):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headview.base import check_whole, is_number
+from headview.base import is_number, is_whole
 from mhalib.arguments import check_size, check_tensor
 
 MOST_POINTS, MOST_HEADS = 5000, 64
@@ -26,7 +26,8 @@ def check_given(f: object, d_model: object, points: object, reach: object, heads
         if not callable(given):
             raise TypeError(f"{name} must be a function of tokens, got {type(given).__name__}; give the layer")
     check_size("d_model", d_model)
-    check_whole("points", points, 2, MOST_POINTS)
+    if not is_whole(points) or not 2 <= points <= MOST_POINTS:
+        raise ValueError(f"points must be an integer from 2 to {MOST_POINTS}, got {points!r}; 801 show most steps")
     if not is_number(reach) or reach <= 0:
         raise ValueError(f"reach must be a finite number above 0, got {reach!r}; t goes from -reach to reach")
 

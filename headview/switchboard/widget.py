@@ -182,7 +182,9 @@ class HeadSwitchboard(View):
 
     def _hear(self, _widget, content, _buffers) -> None:
         """Measure what a view asks for; there is no cell that could show an error, so the view does."""
-        setting = content["measure"]
+        setting = content.get("measure") if isinstance(content, dict) else None
+        if not isinstance(setting, str) or len(setting) != len(self._all_on) or not set(setting) <= {"0", "1"}:
+            return
         try:
             self._measured(setting)
         except (Exception, KeyboardInterrupt) as error:  # an interrupted kernel is no reason to wait for ever

@@ -26,6 +26,7 @@ def import_d2l() -> types.ModuleType:
     """
     if "d2l.torch" in sys.modules:
         return sys.modules["d2l.torch"]
+    before = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "torchvision"}
     try:
         importlib.import_module("torchvision")
         placeholders = {}
@@ -43,6 +44,7 @@ def import_d2l() -> types.ModuleType:
         # Nobody else shall take the placeholder for the real thing.
         for name in placeholders:
             del sys.modules[name]
+        sys.modules.update(before if placeholders else {})
 
     def use_svg_display():
         from matplotlib_inline.backend_inline import set_matplotlib_formats

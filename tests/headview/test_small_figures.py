@@ -1,5 +1,6 @@
 """ScoreBars and ArrowView: what they compute, in Python and under the hand of a reader, is what attention computes."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -97,3 +98,8 @@ def test_what_they_cannot_show_is_refused():
         }
     )
     assert failures == []
+
+
+@pytest.mark.parametrize("make", [bars, ArrowView])
+def test_their_pictures_say_what_they_show(make):
+    assert "eights" in make().figure().alt

@@ -88,9 +88,9 @@ def test_each_text_has_the_measures_of_its_maps():
 
 def test_means_have_intervals_and_a_file_keeps_them(tmp_path):
     rng = np.random.default_rng(0)
-    full = found([" ".join(rng.choice(WORDS[1:-1], rng.integers(2, 9))) for _ in range(80)])
+    full = found([" ".join(rng.choice(WORDS[1:-1], rng.integers(2, 9))) for _ in range(200)])
     values, (low, high) = full.measures["entropy"], full.interval("entropy")
-    reach = 1.9905 * values.std(0, ddof=1) / 80**0.5
+    reach = 1.972 * values.std(0, ddof=1) / 200**0.5
     np.testing.assert_allclose(np.stack([low, high]), values.mean(0) + np.stack([-reach, reach]), rtol=1e-3)
     np.testing.assert_allclose(full.quantile("entropy", 0.5), np.median(values, 0), atol=2e-3)
     for texts in (True, False):

@@ -65,7 +65,7 @@ def test_one_view_shares_the_guess_learns_of_the_answer_and_is_made_again_when_c
 def test_what_is_no_guess_is_refused():
     ours = ask()
     guesses = {"which": ("the third", "", 1, True, ["both"]), "many": ("3", True, math.nan, math.inf, [3])}
-    words = {"which": "one of 'the first', 'the second', 'both', got", "many": "give a number such as 3 or 0.25"}
+    words = {"which": "choose one of 'the first', 'the second', 'both', got", "many": "give a number such as 3 or 0.25"}
     for prediction in ours:
         for guess in guesses[prediction.name]:
             with pytest.raises(ValueError, match=words[prediction.name]):

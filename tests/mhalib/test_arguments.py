@@ -52,6 +52,7 @@ def test_what_no_view_can_show_is_refused(as_shipped):
     stacked = torch.zeros(1, 2, 3, 4)
     box = {"d_model": 2, "reach": 1.0, **dict.fromkeys(("start", "direction", "probe"), torch.ones(2))}
     calls = {
+        "TypeError: weights is None; ": lambda: HeadView(None),
         "TypeError: every map of the dict is None; ": lambda: HeadView({"first": None}),
         "q must be (T, d_model) or (1, T, d_model) before": lambda: HeadLab(stacked, num_heads=2),
         "code_inputs says how you write q, k": lambda: HeadLab(Q, Q, num_heads=2, code_inputs=["a"]),

@@ -18,9 +18,10 @@ import torch
 import torch._dynamo  # as if a layer had been compiled
 from torch import nn
 
-exporting = torch.compiler.is_exporting
+torch._utils.is_compiling = lambda: False  # as torch 2.1 has it; that of today asks torch.compiler
+asked, exporting = torch.compiler.is_compiling, torch.compiler.is_exporting
 for name in '''
-    compiler.is_exporting compiler.set_stance accelerator uint16 uint32 uint64 library.custom_op
+    compiler.is_compiling compiler.is_exporting compiler.set_stance accelerator uint16 uint32 uint64 library.custom_op
     amp.is_autocast_available amp.GradScaler amp.custom_fwd amp.custom_bwd get_device_module nn.attention nn.RMSNorm
     nn.Buffer nn.functional.rms_norm
 '''.split():
@@ -30,9 +31,11 @@ for name in '''
         where = getattr(where, each)
     delattr(where, last)
 
-from mhalib import MultiHeadAttention, padding_mask
+from mhalib import MultiHeadAttention, masks, padding_mask
 
-torch.compiler.is_exporting = exporting  # today's nn.Module, and today's modes that see operations, need it
+assert masks._is_compiling is torch._utils.is_compiling
+# Today's nn.Module, and today's modes that see operations, need these.
+torch.compiler.is_compiling, torch.compiler.is_exporting = asked, exporting
 
 from attention_doctor import examine
 from headview import HeadView, capture

@@ -170,8 +170,9 @@ def test_greedy_takes_the_cheapest_beside_what_is_gone_and_an_importance_is_an_o
     assert sorted(order) == HEADS
 
 
-def test_pruned_and_gated_agree_and_the_heads_are_really_gone():
-    model, x, y = make(bias=True)
+@pytest.mark.parametrize("bias", [False, True])
+def test_pruned_and_gated_agree_and_the_heads_are_really_gone(bias):
+    model, x, y = make(bias=bias)
     weights = copy.deepcopy(model.eval().state_dict())
     small = prune_heads(model, KEEP)
     assert (small(x, y) - zeroed(model, KEEP)(x, y)).abs().max() <= 1e-12
@@ -180,7 +181,7 @@ def test_pruned_and_gated_agree_and_the_heads_are_really_gone():
     _, maps = model.encoder(x, need_weights=True)
     torch.testing.assert_close(small.encoder(x, need_weights=True)[1], maps[:, [0, 2]])
     # two heads of 3 in 12 features, one of 8 in 8, one of 2 in 8 and 12; each with its three biases
-    gone = 2 * (4 * 12 * 3 + 9) + (4 * 8 * 8 + 24) + (2 * (8 + 8 + 12 + 12) + 6)
+    gone = 2 * (4 * 12 * 3 + 9 * bias) + (4 * 8 * 8 + 24 * bias) + (2 * (8 + 8 + 12 + 12) + 6 * bias)
     assert count_parameters(model) - count_parameters(small) == gone
     assert "num_heads=2" in repr(small.encoder) and "in_features=6, out_features=12" in repr(small.encoder)
     assert torch.equal(prune_heads(model, ALL)(x, y), model(x, y))

@@ -17,6 +17,7 @@ from mhalib.reference import (
     from_interleaved,
     from_torch,
     import_d2l,
+    interleaved_rows,
     to_d2l,
     to_interleaved,
     to_torch,
@@ -76,6 +77,11 @@ def test_a_layer_of_a_library_agrees_in_outputs_weights_and_gradients(library, d
             parameter.data -= parameter.grad
     for a, b in zip(back(other).parameters(), layer.parameters(), strict=True):
         close(a, b)
+
+
+def test_interleaved_rows_on_readable_numbers():
+    # Two heads of two features: rows q0 q0 q1 q1 | k0 k0 k1 k1 | v0 v0 v1 v1.
+    assert interleaved_rows(2, 2).tolist() == [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -166,7 +172,7 @@ assert "pip install d2l==0.17.0" in told(import_d2l)
 del sys.modules["d2l"]
 sys.modules["torchvision"] = None  # as if it were not installed, also where it is
 d2l = import_d2l()
-assert d2l is import_d2l() and "torchvision" not in sys.modules, "no placeholder is left behind"
+assert d2l is import_d2l() and sys.modules["torchvision"] is None, "no placeholder is left behind"
 assert "torchvision is not installed" in told(lambda: d2l.torchvision.datasets)
 d2l.show_heatmaps(torch.rand(1, 2, 3, 4), xlabel="keys", ylabel="queries")
 assert len(d2l.plt.gcf().axes) == 3  # two maps and a colour bar

@@ -31,7 +31,7 @@ def drawn(page):
     settle(page)
 
 
-@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (768, "light")])
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (768, "light"), (1100, "dark")])
 def test_pages_fit_and_their_widgets_are_alive(open_page, width, theme):
     page = open_page("07_lesson.html", width, theme=theme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -43,7 +43,7 @@ def test_weights_output_and_entropy_are_those_of_a_plain_attention():
     lab = HeadLab(q, k, v, temperature=0.7, valid_len=4)
     lab.own_mask = own
     failures = []
-    for heads, mask, scale in itertools.product((1, 8), allowed, ("head_dim", "none", "d_model")):
+    for heads, mask, scale in itertools.product((1, 2, 8), allowed, ("head_dim", "none", "d_model")):
         lab.num_heads, lab.mask, lab.scale = heads, mask, scale
         factor = {"head_dim": (8 / heads) ** -0.5, "none": 1.0, "d_model": 8**-0.5}[scale] / 0.7
         expected = naive(q, k, v, heads, allowed[mask], factor)

@@ -6,6 +6,7 @@ import torch
 from headview import HeadLab
 from mhalib.experiments import sentence_features
 from tests.helpers.browser import settle
+from tests.helpers.page import no_overflow
 
 TOKENS = "The cat sat on the mat".split()
 COMPUTE = """async ([source, traits, q, k, v, own]) => {
@@ -50,7 +51,7 @@ def test_what_the_browser_computes_is_what_python_computes(static_page):
         (7, 3, 64, 16, "padding", "head_dim", 2.0),
         (16, 16, 6, 6, "own", "none", 0.3),
         (31, 33, 64, 8, "none", "head_dim", 1.0),
-        (128, 128, 8, 2, "causal", "head_dim", 0.7),
+        (128, 128, 64, 16, "causal", "head_dim", 0.7),
     ]
     page = static_page(sample())
     for queries, keys, features, heads, mask, scale, temperature in kinds:
@@ -220,3 +221,9 @@ def test_features_walk_to_their_heads_unless_the_reader_wants_rest(static_page):
         pictures = page.evaluate("seen.size")  # before and after, and what lies between them
         assert pictures == 2 if motion == "reduce" else pictures > 2
         assert page.locator(".heads output").inner_text() == split
+
+
+def test_words_of_ones_own_need_a_kernel(static_page):
+    lab = HeadLab.of_words(sentence_features, TOKENS, num_heads=4)
+    page = static_page(lab, width=390)
+    assert page.get_by_label("Your words").is_hidden() and no_overflow(page) == []

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from headview import HeadView
-from headview.head_view import check_rows
 from headview.head_view.first_look import scale_that_shows
 
 pytestmark = pytest.mark.first_look
@@ -71,10 +70,10 @@ def test_the_scale_is_chosen_by_what_is_there():
     assert view.scale_of([(0.01, False), (0.005, False)]) == ("maximum", [0.01, 0.01])  # what is compared shares it
 
 
-@pytest.mark.parametrize("size", [6, 60])
-def test_what_is_exactly_zero_above_the_diagonal_in_all_heads_is_hatched(size, monkeypatch):
-    monkeypatch.setattr(check_rows, "ALL_ROWS_UP_TO", 1000)  # of 60 queries, 32 are looked at
-    causal = some(2, 2, size, size).tril()
+@pytest.mark.parametrize("long", [False, True])
+def test_what_is_exactly_zero_above_the_diagonal_in_all_heads_is_hatched(long):
+    size = 900 if long else 6
+    causal = some(3, 4, size, size).tril() if long else some(2, 2, size, size).tril()
     causal = (causal / causal.sum(-1, keepdim=True)).half()
     view = HeadView(causal)
     assert view._blocks.parts[0].guessed_mask and (view.weights_of(0, 0)[0, 1:] == 0).all()

@@ -208,7 +208,7 @@ def test_a_spec_shows_what_its_steps_say_one_after_the_other(kind, masked, missi
         "renormalise": (False, True),
         "words": (False, True),
     }
-    for chosen in [*itertools.product(*choices.values())][::5]:  # every three of them together
+    for chosen in itertools.product(*choices.values()):
         spec = dict(zip(choices, chosen, strict=True)) | {"part": 0, "sample": 1}
         found, expected = compute(part, spec, other), expected_cells(part, spec, other)
         same(found.cells, expected, 2e-6)

@@ -260,7 +260,7 @@ def test_features_are_told_under_pointer_and_keys(static_page, view_of):
     assert page.locator(".wide .note").text_content().startswith(text)
     assert "key 2 “sat”" in readout(page)
     box, found = panel.bounding_box(), set()
-    for x in range(60, int(box["width"]) - 200, 7):  # a feature is 8 pixels wide
+    for x in range(60, int(box["width"]) - 200, 5):
         page.mouse.move(box["x"] + x, box["y"] + 38 + 9 + 4 + 18 + 2 * 16 + 8)  # the third key
         tip = page.locator(".tip:visible")
         if tip.count() and tip.text_content().startswith("feature 12"):

@@ -105,16 +105,6 @@ def test_the_chosen_rows_and_the_chosen_cell_are_framed_and_said(size, window):
     assert cell.get_edgecolor()[:3] == to_rgb("#c04a00") and has(pixels_of(view), [192, 74, 0], 40) > 20
     said = f"4 → 6: {view.weights_of(0, 0)[4, 6]:.4g}"
     assert said in "".join(written(figure)) and said in figure.alt
-    assert (f"what is in sight: {window}" in figure.alt) == bool(window)
-
-
-@pytest.mark.parametrize("mode", ["map", "lines"])
-@pytest.mark.parametrize("overlay", [[], [[0, 1], [1, 2]]])
-def test_its_text_says_what_the_picture_shows(mode, overlay):
-    figure = figure_of(HeadView(some(2, 3, 5, 6), list("abcde"), list("uvwxyz"), mode=mode, overlay=overlay, head=2))
-    assert "2 layers with 3 heads" in figure.alt and "layer 0 head 2" in figure.alt
-    assert ("maximum of" in figure.alt) == (mode == "map" and bool(overlay))
-    assert set("abcde") <= set(written(figure))
 
 
 # ---------------------------------------------------------------- the overview
@@ -218,16 +208,11 @@ def test_compared_maps_have_the_words_of_their_sides_and_their_lines_both_names(
     assert [text.get_text() for text in legend.get_texts()] == ["A: head 0", "B: head 0"]
 
 
-@pytest.mark.parametrize("mode", ["map", "lines"])
-def test_what_is_on_screen_is_saved_each_time_as_the_same_bytes(tmp_path, mode):
-    view = HeadView(some(2, 3, 6, 6), WORDS[1:7], head=1, mode=mode, window=[1, 5, 0, 4])
-    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "html": b"<!doctype html>"}
-    for ending, start in starts.items():
-        one, two = (view.save(tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
-        assert one == two and one.startswith(start), ending
-    assert "prefers-color-scheme: dark" in one.decode() and one.isascii()
-    svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert all(word in svg for word in ("layer 0 head 1", "sat", "query")) and ">mat<" not in svg
+def test_the_same_picture_is_the_same_bytes(tmp_path):
+    view = HeadView(some(2, 3, 6, 6), WORDS[:6])
+    for ending in (".png", ".svg", ".pdf"):
+        one, two = (view.save(tmp_path / f"{name}{ending}").read_bytes() for name in "ab")
+        assert one == two, ending
 
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path):

@@ -1,12 +1,12 @@
-"""What is read out of a HeadView in Python: the selection, the strongest weights, pages, and views together."""
+"""What is read out of a HeadView in Python: the selection, the strongest weights, files, pages, and views together."""
 
 import numpy as np
 import pytest
 import torch
 import traitlets
+from PIL import Image
 
 from headview import HeadView
-from headview.head_view import serve
 from headview.head_view.page_budget import carried
 
 WORDS = "the cat sat on the mat".split()
@@ -29,16 +29,6 @@ def test_the_selection_is_what_is_in_sight():
     assert np.array_equal(view.weights_of(1, 2), weights[1, 2].numpy())
     view.overlay, view.combine, view.window = [[0, 0]], "mean", []
     assert np.allclose(view.selection.weights, weights[[0, 1], [0, 2]].mean(0).numpy(), atol=1e-7)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_masked_and_nan_and_rows_of_nothing_are_kept_apart_from_small_weights(exact):
-    mask = torch.ones(6, 6, dtype=torch.bool).tril()
-    weights = torch.randn(2, 6, 6).masked_fill(~mask, -torch.inf).softmax(-1)
-    weights[1, 4], weights[1, 3] = torch.nan, 0
-    shown = HeadView(weights, mask=mask, exact=exact).weights_of(0, 1)
-    expected = weights[1].masked_fill(~mask, -1)  # what is masked is masked, NaN or not
-    assert np.array_equal(shown, expected, equal_nan=True)
 
 
 def test_words_and_hidden_tokens_change_the_selection():
@@ -85,16 +75,46 @@ def test_masked_and_nan_are_not_among_the_strongest():
         assert (one.weight, one.head, one.query, one.key) == (1, 2, 8, 9)
 
 
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf", "html"])
+@pytest.mark.parametrize("mode", ["map", "lines"])
+def test_what_is_on_screen_is_saved(tmp_path, ending, mode):
+    view = HeadView(some(2, 3, 6, 6), WORDS)
+    view.head, view.mode, view.window = 1, mode, [1, 5, 0, 4]
+    path = view.save(tmp_path / f"heads.{ending}")
+    data = path.read_bytes()
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "html": b"<!doctype html>"}
+    assert data.startswith(starts[ending])
+    if ending == "svg":
+        text = data.decode()
+        assert all(word in text for word in ("layer 0 head 1", "sat", "query")) and ">mat<" not in text
+    if ending == "html":
+        assert "prefers-color-scheme: dark" in data.decode() and data.isascii()
+
+
+def test_a_long_map_is_saved_pooled_and_in_its_window(tmp_path):
+    weights = torch.zeros(1, 3000, 3000)
+    weights[..., 0] = 1
+    view = HeadView(weights)
+    image = Image.open(view.save(tmp_path / "a.png"))
+    assert max(image.size) < 3000
+    view.window = [100, 160, 0, 60]
+    assert "what is in sight: [100, 160, 0, 60]" in view.figure().alt
+
+
 # ---------------------------------------------------------------- a page
 
 
-def test_a_page_carries_what_fits_and_says_what_it_left_out(monkeypatch):
-    monkeypatch.setattr(serve, "WHOLE_UP_TO", 100_000)
-    view = HeadView(some(1, 2, 400, 400))
-    few, all_of_it = (carried(view, budget) for budget in (200_000, 5_000_000))
-    assert sum(len(data) for _, data in few[0].values()) < 150_000 and "one dot for 2 × 2 weights" in few[1]
-    assert "every weight" in all_of_it[1] and sum(len(data) for _, data in all_of_it[0].values()) > 2 * 400 * 400
-    assert "of at most 0 MB" in view.to_html(budget=0)
+def test_a_page_carries_what_fits_and_says_what_it_left_out():
+    view = HeadView(some(1, 2, 2100, 2100))
+    assert not view._blocks.is_whole(0)
+    small, all_of_it = view.to_html(budget=300_000), view.to_html(budget=50_000_000)
+    assert len(small) < 400_000 and "shrunk to what the overview shows" in small
+    assert "every weight" in all_of_it and len(all_of_it) > 3_000_000
+    tiny = view.to_html(budget=0)
+    assert "of at most 0 MB" in tiny
 
 
 def test_a_page_carries_all_heads_in_fewer_digits_rather_than_one_in_all():
@@ -110,6 +130,13 @@ def test_a_page_carries_all_heads_in_fewer_digits_rather_than_one_in_all():
 
 
 # ---------------------------------------------------------------- two views
+
+
+def test_the_difference_is_after_minus_before():
+    before, after = some(1, 2, 5, 5), some(1, 2, 5, 5).roll(1, -1)
+    view = HeadView(before, compare=after)
+    view.side = "difference"
+    np.testing.assert_allclose(view.selection.weights, (after - before)[0, 0].numpy(), atol=1e-7)
 
 
 def test_linked_views_share_a_group():

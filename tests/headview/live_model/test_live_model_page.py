@@ -153,7 +153,11 @@ def test_it_fits_into_every_width(static_page):
 
 
 def test_what_does_not_fit_is_refused():
+    view = made()
     calls = {
+        "off must be a list of [layer, head]": partial(setattr, view, "off", [[0, 3]]),
+        "query must be an integer": partial(setattr, view, "query", -1),
+        "second must be a text": partial(setattr, view, "second", None),
         "model must be a SentenceModel": partial(LiveModel, torch.nn.Linear(2, 2)),
         "sentence must be a text": partial(LiveModel, small_sentences(), 3),
         "head must be (layer, head), below (2, 3)": partial(LiveModel, small_sentences(), head=(2, 0)),

@@ -1,5 +1,7 @@
 """ReshapeView in Python: what it tells about each station is what torch does, and nothing else can be set."""
 
+import itertools
+
 import pytest
 import torch
 import traitlets
@@ -79,10 +81,12 @@ def test_known_examples():
 def test_what_cannot_be_shown_is_refused(as_shipped):
     view = ReshapeView()
     calls = {
-        "step must be an integer from 0 to 2, got True": lambda: setattr(view, "step", True),
+        "step=3 does not exist; the path 'split' has the steps 0 to 2": lambda: setattr(view, "step", 3),
+        "step=True": lambda: setattr(view, "step", True),
         "is none of the labels; they are 0, 1, 2": lambda: setattr(view, "chosen", "23"),
-        "tokens must be an integer from 1 to 8, got '2'": lambda: ReshapeView("2"),
-        "head_dim must be an integer from 1 to 4, got 5": lambda: ReshapeView(head_dim=5),
+        "TypeError: tokens must be an int": lambda: ReshapeView("2"),
+        "tokens=9 is out of range; choose 1 to 8": lambda: ReshapeView(9),
+        "head_dim=5 is out of range; choose 1 to 4": lambda: ReshapeView(head_dim=5),
     }
     assert accepted(calls) == []
     for name in ("sizes", "stations"):
@@ -92,9 +96,9 @@ def test_what_cannot_be_shown_is_refused(as_shipped):
 
 def test_the_picture_shows_the_present_step_and_the_chosen_number():
     view = ReshapeView(3, 2, 2, batch=2)
-    for path in PATHS:
+    for path, colour_by in itertools.product(PATHS, ("head", "token")):
+        view.colour_by = colour_by
         for facts, tensor in stations(view, path):
-            view.colour_by = ("token", "head")[view.step % 2]
             figure = view.figure()
             assert [x for x in (facts["code"], str(tuple(tensor.shape)), facts["mistake"]) if x not in figure.alt] == []
             assert len(figure.axes) == (1 if view.step == 0 else 2)

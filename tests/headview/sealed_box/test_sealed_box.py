@@ -121,10 +121,11 @@ def test_what_is_no_box_is_refused_before_it_is_asked(as_shipped):
         "float64 loses a probe of length 1": box(start=1e20 * row),
         "direction must hold finite numbers that move": box(direction=0 * row),
         "reach must be a finite number above 0, got 0": box(reach=0),
-        "from 2 to 5000, got 1": box(points=1),
+        "from 2 to 5000, got 1;": box(points=1),
         "got (16, 801)": box(layer, heads=lambda c: c.T),
         "weights from 0 to 1": box(layer, heads=lambda c: c * torch.nan),
         "nobody knows what is in this box": lambda: setattr(shut, "opened", True),
+        "t=4 is not on the line": lambda: setattr(shut, "t", 4),
     }
     assert accepted(calls) == [] and (shut.t, shut.opened, shut.flips) == (-3.0, False, [])
 

@@ -61,8 +61,8 @@ def test_many_heads_are_measured_when_asked_and_remembered():
     board.gates = torch.ones(2, 6)
     board.gates = rows
     assert board.answers[0] == ("3 →", "11", True)
-    for _ in range(2):
-        ask(board, "0" * 12)
+    for setting in ("0" * 12, "0" * 12, "0" * 11, "0" * 11 + "x", None):  # nonsense is not measured
+        ask(board, setting)
     assert measure.asked == ["1" * 12, "1" + "0" + "1" * 10, "0" * 12] and board.failures == {}
 
 
