@@ -11,7 +11,7 @@ from numbers import Real
 
 import traitlets
 
-from headview.base import Checked, Refused, View, check_choice, check_truth, is_number, static
+from headview.base import Checked, Refused, View, check_truth, is_number, static
 
 
 class PredictionView(View):
@@ -88,11 +88,12 @@ class PredictionView(View):
 
     @traitlets.validate("picked")
     def _check_picked(self, proposal):
-        guess, choices = proposal["value"], tuple(choice for choice, _ in self.options)
+        guess, choices = proposal["value"], [choice for choice, _ in self.options]
         if guess is None:
             return None
         if choices:
-            check_choice("picked", guess, choices)
+            if not isinstance(guess, str) or guess not in choices:
+                raise Refused(f"choose one of {', '.join(map(repr, choices))}, got {guess!r}")
             return guess
         if not is_number(guess):
             raise Refused(f"give a number such as 3 or 0.25, got {guess!r}")

@@ -111,7 +111,7 @@ OTHER_INPUTS = [
     (
         "masked_softmax",
         lambda s, m: s.masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None],
-        "16 numbers, your fun",
+        "With float16 numbers, your fun",
     ),
     ("masked_softmax", lambda s, m: s.double().masked_fill(~m[:, None], -1e9).softmax(-1) * m[:, None], "is float64"),
     ("stable_softmax", by_numpy, "gradient is needed, your function stops: RuntimeErr"),
