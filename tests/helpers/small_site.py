@@ -1,7 +1,6 @@
 """A lesson of a few cells, a notebook without a number, and the site made of both, for the tests of its pages."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -118,8 +117,6 @@ def make_site(folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(questions, "SOURCE", folder / "questions.txt")
         patch.setattr(live_lessons, "KEPT", folder / "kept")
-        # One after the other, in this process: another would load all that this one has first.
-        patch.setattr(live_lessons, "ProcessPoolExecutor", lambda number, how: ThreadPoolExecutor(1))
         patch.setattr(build_site, "NOTEBOOKS", path.parent)
         patch.setattr(real_model, "load_minilm", small_sentences)
         build_site.build([path, other], folder / "site")

@@ -142,14 +142,13 @@ def test_a_file_that_is_lost_or_damaged_is_said_and_can_be_tried_again(static_pa
     says(page, "4 tokens in")
 
 
-def test_it_fits_into_every_width(static_page):
-    page = static_page(made())
-    for width in (390, 320, 1100):
-        page.set_viewport_size({"width": width, "height": 900})
-        settle(page)
-        assert no_overflow(page) == []
-        small, large = (canvas.bounding_box() for canvas in page.locator(".live-model canvas").all())
-        assert (large["y"] > small["y"] + 20) == (width < 700)
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (320, "light"), (1100, "light")])
+def test_it_fits_into_every_width(static_page, width, theme):
+    page = static_page(made(), width=width, theme=theme)
+    settle(page)
+    assert no_overflow(page) == []
+    small, large = (canvas.bounding_box() for canvas in page.locator(".live-model canvas").all())
+    assert (large["y"] > small["y"] + 20) == (width < 700)
 
 
 def test_what_does_not_fit_is_refused():

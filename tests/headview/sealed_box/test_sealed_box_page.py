@@ -6,7 +6,6 @@ import torch
 from headview import SealedBox
 from headview.sealed_box.plateaus import SLIDES
 from tests.helpers.browser import until
-from tests.helpers.page import with_traits
 from tests.helpers.sealed_boxes import sealed
 
 PLACES = [-1.305, -0.982, -0.143, 0.165]  # of the four steps
@@ -83,11 +82,11 @@ def test_drag_in_the_graph_and_keys_on_the_slider(static_page):
     page.mouse.move(x(-1), middle)
     assert t_of(page) == pytest.approx(0, abs=0.02)
 
-    box = with_traits(sealed(points=101), t=-1.5)
+    box = sealed(points=101)
     page = static_page(box)
     slider = page.get_by_label("t", exact=True)
     slider.focus()
-    for point in range(26, 56):  # one after the other misses no step, and takes none before it is behind
+    for point in range(1, 61):  # one after the other misses no step, and takes none before it is behind
         page.keyboard.press("ArrowRight")
         assert letters(page) == "ABCD"[: sum(step.middle < point for step in box._found.steps)]
     for key, t in (("Home", -3), ("ArrowRight", -2.94), ("ArrowLeft", -3), ("End", 3)):
@@ -126,7 +125,8 @@ def test_the_lid_covers_everything_until_it_is_lifted(static_page):
 
 
 def test_boxes_of_other_kinds_say_so(static_page):
-    together = with_traits(sealed(num_heads=16, d_model=64, seed=0, points=31), t=3.0, opened=True)
+    together = sealed(num_heads=16, d_model=64, seed=0, points=31)
+    together.t, together.opened = 3.0, True
     line = dict(zip(("start", "direction", "probe"), torch.randn(3, 4), strict=True))
     sliding = SealedBox(lambda x: x.softmax(1) * x, 4, **line, reach=1)
     page = static_page(together, sealed(known=False), sliding)
