@@ -175,10 +175,10 @@ class Look(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        name, fused, whole = role(func)
-        if whole:  # as it comes inside of a kernel's parts
+        name, fused = role(func)
+        if parts := in_parts(func, types, args, kwargs):  # as it comes inside of a kernel's parts
             with self:
-                return in_parts(func)(*args, **kwargs)
+                return parts(*args, **kwargs)
         infos = [(x, self.info(x)) for x in tensors(args, kwargs)]
         out = func(*args, **kwargs)
         if fused:
@@ -363,7 +363,7 @@ class Look(TorchDispatchMode):
         noise = torch.linspace(0.7, 1.9, rows.shape[-1], dtype=rows.dtype, device=rows.device)
         noise[::2] *= -1.3
         size = patch.size * (rows.square().mean().sqrt() + 1e-3)
-        rows += size * chosen[..., None].to(rows.device, rows.dtype) * noise
+        rows += size * chosen[..., None].to(rows.dtype) * noise
 
 
 def storage(x: Tensor) -> int:

@@ -13,6 +13,7 @@ Hooks on all modules at once, which leave the modules as they are, show where it
 """
 
 import functools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,14 +154,14 @@ class Eye(TorchDispatchMode):
         kwargs = kwargs or {}
         if not self._frames or backward():
             return func(*args, **kwargs)
-        name, fused, whole = role(func)
-        if whole:
+        name, fused = role(func)
+        if parts := in_parts(func, types, args, kwargs):
             with self:
-                return in_parts(func)(*args, **kwargs)
+                return parts(*args, **kwargs)
         if name == "mul_":
             self._guarded(self._before, *args)
         op = Op(func, name, args, kwargs, func(*args, **kwargs))
-        self._guarded(getattr(self, "_kernel" if fused else RULES.get(name, "_carry")), op)
+        self._guarded(getattr(self, "_kernel" if fused else rule(name)), op)
         return op.out
 
     def _guarded(self, do: Callable, *given) -> None:
@@ -228,6 +229,8 @@ class Eye(TorchDispatchMode):
 
     def _softmax(self, op: Op) -> None:
         """Make weights of scores, or begin to, where a softmax is written out."""
+        if op.args[0].is_nested:
+            return self._miss(NESTED)
         x, mark = op.args[0], self._mark(op.args[0])
         kind = "weights" if op.name in SOFTMAX else "exp"
         if mark.kind == "scores" and x.ndim > 1 and (kind == "exp" or op.args[1] % x.ndim == x.ndim - 1):
@@ -278,7 +281,7 @@ class Eye(TorchDispatchMode):
         given, frame = kernel_arguments(op.func, op.args, op.kwargs), self._frames[-1]
         q, k, v, mask = (given[name] for name in ("query", "key", "value", "mask"))
         if any(x.is_nested for x in (q, k, v)):
-            return self._miss("its sequences are nested tensors; give padded ones, with a mask")
+            return self._miss(NESTED)
         views = [None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in (q, k, mask)]
         if views == frame.views:
             return None  # the same map, for other values
@@ -301,6 +304,11 @@ class Eye(TorchDispatchMode):
             q, k, v, mask = (None if x is None else four(x, lead, at) for x in whole)
         shape, causal = (*q.shape[:3], k.shape[-2]), bool(given.get("is_causal"))
         return self._take(of, shape, q=q, k=k, v=v, scale=scale, mask=mask, causal=causal)
+
+    def _closed(self, op: Op) -> None:
+        """Say of other kernels, such as those for packed sequences, that they show nothing."""
+        nested = any(x.is_nested for x in tensors(op.args, op.kwargs))
+        self._miss(NESTED if nested else f"its kernel, {op.name}, {CLOSED}")
 
     # -------------------------------------------------------------------------------------------- what was seen
 
@@ -331,6 +339,8 @@ class Eye(TorchDispatchMode):
 
 
 NOTHING = Mark()
+NESTED = "its sequences are nested tensors; give padded ones, with a mask"
+CLOSED = "keeps the weights to itself; call torch's scaled_dot_product_attention on padded sequences"
 
 
 def axes(lead: tuple[int, ...], size: int, queries: int, of_q: Mark) -> tuple[tuple[int, ...], int]:
@@ -406,21 +416,36 @@ def times(mark: Mark, name: str, args: tuple) -> float | None:
 
 
 @functools.cache
-def role(func: Callable) -> tuple[str, bool, bool]:
-    """Return an operation's name, whether it is a fused kernel, and whether it is made of others.
+def role(func: Callable) -> tuple[str, bool]:
+    """Return an operation's name, and whether it is a fused kernel."""
+    name = func._schema.name.partition("::")[2] if hasattr(func, "_schema") else func.__name__
+    return name, name.startswith("_scaled_dot_product") and "backward" not in name
 
-    What is made of others comes as a whole in inference mode, and where it is itself such a part.
+
+@functools.cache
+def rule(name: str) -> str:
+    """Return the rule for an operation that is no fused kernel of torch's."""
+    closed = re.search("att(entio)?n", name) and "backward" not in name
+    return RULES.get(name, "_closed" if closed else "_carry")
+
+
+def in_parts(func: Callable, types: tuple, args: tuple, kwargs: dict) -> Callable | None:
+    """Return what does the same in operations, of an operation that is made of others; None of any other.
+
+    It comes as a whole in inference mode, and where it is itself such a part. Tensors of a class of their own, and
+    nested ones, have other parts.
     """
+    parts = decomposed(func)
+    return None if parts is None or types or any(x.is_nested for x in tensors(args, kwargs)) else parts
+
+
+@functools.cache
+def decomposed(func: Callable) -> Callable | None:
     if not hasattr(func, "_schema"):  # an operator of higher order, such as FlexAttention
-        return func.__name__, False, func.__name__ == "flex_attention" and DENSE in func.py_kernels
-    name = func._schema.name.partition("::")[2]
-    fused = name.startswith("_scaled_dot_product") and "backward" not in name
-    return name, fused, not fused and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE)
-
-
-def in_parts(func: Callable) -> Callable:
-    """Return what does the same in operations, of one that is made of others."""
-    return func.decompose if hasattr(func, "_schema") else func.py_kernels[DENSE]
+        return func.py_kernels.get(DENSE) if func.__name__ == "flex_attention" else None
+    known = not role(func)[1] and torch._C._dispatch_has_kernel(func.name())  # `dim` of nested tensors is not
+    made = known and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE)
+    return func.decompose if made else None
 
 
 def kernel_arguments(func: Callable, args: tuple, kwargs: dict) -> dict:

@@ -39,7 +39,7 @@ class Step:
         if self.weights is not None:
             return self.weights.detach()[samples].to(device="cpu", dtype=dtype, copy=True)
         full = torch.promote_types(self.q.dtype, torch.float32)
-        out = torch.empty((len(samples), *self.shape[1:]), dtype=dtype or full)
+        out = torch.empty((len(samples), *self.shape[1:]), dtype=dtype or full, device="cpu")
         step = max(1, CHUNK // max(1, math.prod(self.shape[1:])))
         for start in range(0, len(samples), step):
             rows, part = samples[start : start + step], out[start : start + step]

@@ -133,10 +133,10 @@ class Tape(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        name, fused, whole = role(func)
-        if whole:
+        name, fused = role(func)
+        if parts := in_parts(func, types, args, kwargs):
             with self:
-                return in_parts(func)(*args, **kwargs)
+                return parts(*args, **kwargs)
         of = {id(x): self._node(x) for x in tensors(args, kwargs) if plain(x)}
         if name.endswith("_") and (first := of[id(args[0])]).value is not None:
             first.value = first.value.clone()  # it is about to be written over

@@ -432,6 +432,40 @@ def test_an_error_of_ours_never_reaches_the_model(monkeypatch):
     assert maps.missed == {"0": "IndexError while it was looked at: tuple index out of range"}
 
 
+class OnItsOwn(nn.Module):
+    """Attention in a kernel that torch knows by name alone."""
+
+    def forward(self, x):
+        return torch.ops.tests.flash_attn_forward(x, x, x)
+
+
+def nested(layer, q, k, v):
+    q, k, v = (torch.nested.as_nested_tensor([*x.transpose(1, 2)], layout=torch.jagged) for x in (q, k, v))
+    y = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)))
+    return torch.stack(y.transpose(1, 2).unbind()).transpose(1, 2)
+
+
+@pytest.mark.parametrize("grad", [torch.no_grad, torch.enable_grad])
+def test_what_has_no_map_is_computed_as_ever_and_said(grad):
+    library = torch.library.Library("tests", "FRAGMENT")
+    library.define("flash_attn_forward(Tensor q, Tensor k, Tensor v) -> Tensor")
+    library.impl("flash_attn_forward", lambda q, k, v: q + v, "CPU")
+    for other, why in ((Fused(nested), "nested tensors"), (OnItsOwn(), "flash_attn_forward, keeps the weights")):
+        model = nn.Sequential(Fused(), other)
+        with grad():
+            before = model(X)
+            with capture(model) as maps:
+                assert torch.equal(model(X), before)
+        assert maps.names == ["0"] and list(maps.missed) == ["1"] and why in maps.missed["1"]
+
+
+def test_maps_are_on_the_cpu_whatever_the_default_is():
+    layer = Fused()
+    with torch.device("meta"):
+        maps = taken(layer, X)
+    assert torch.equal(maps[0], taken(layer, X)[0])
+
+
 # ------------------------------------------------------------------------------------------ what is kept
 
 SAMPLES = 1, -1, [1, 0], slice(1), range(2)
