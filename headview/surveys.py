@@ -71,7 +71,8 @@ def survey(
     In every text, each measure of a head is a mean over the queries that are words: its share of weight on separators
     (marks such as [CLS] or </s>), on the first token, on the previous and the next one, on the token itself, on the
     same token elsewhere, and on what followed it the last time (induction); its entropy in bits and its distance in
-    tokens, all as `mhalib.heads` defines them. NaN means that a text has no such case, such as no repeated token.
+    tokens, all as `mhalib.heads` defines them. Where a learned sink takes a part of each row, these two are of what is
+    left. NaN means that a text has no such case, such as no repeated token.
 
     Args:
         model: any module that `capture` can watch, or a function without arguments that makes it, such as
@@ -203,12 +204,12 @@ class _Reader:
     def probe(self, text: _Text) -> tuple[list[str], int]:
         """Return the names of the layers and how many heads each has, from the longest text; or say what is wrong."""
         try:
-            names, weights = self._maps([text])
+            names, weights, rows = self._maps([text])
         except (IndexError, RuntimeError) as error:  # as torch says that there is no such place, or no map
             raise ValueError(
                 f"the model cannot be measured on text {text.number}, the longest, of {len(text.ids)} tokens: {error}"
             ) from error
-        self._measured(weights[0], text)
+        self._measured(weights[0], rows[0], text)
         return names, weights.shape[2]
 
     def __call__(self, seed: int, texts: list, known: list) -> dict[str, str]:
@@ -219,16 +220,19 @@ class _Reader:
             for _, alike in itertools.groupby(itertools.starmap(_Text, texts), lambda text: len(text.ids)):
                 alike, start, room = list(alike), 0, 1  # the first one tells how many there is room for
                 while some := alike[start : start + room]:
-                    _, weights = self._maps(some)
-                    found += map(self._measured, weights, some)
+                    _, weights, rows = self._maps(some)
+                    found += map(self._measured, weights, rows, some)
                     start, room = start + len(some), max(1, _AT_ONCE // weights[0].numel())
         values, cells = (np.stack(each) for each in zip(*found, strict=True))
         parts = {"values": values, "cells": np.moveaxis(_strongest(np.moveaxis(cells, 0, -2)), -2, 0)}
         # A sweep stores texts and numbers.
         return {name: base64.b64encode(part.astype("<f4").tobytes()).decode() for name, part in parts.items()}
 
-    def _maps(self, texts: list[_Text]) -> tuple[list[str], Tensor]:
-        """Return the names of the layers, and the weights of texts of one length, (B, layers, h, T, T)."""
+    def _maps(self, texts: list[_Text]) -> tuple[list[str], Tensor, Tensor]:
+        """Return the names of the layers, the weights of texts of one length, (B, layers, h, T, T), and their rows.
+
+        Where a sink takes a part of each row, the rows are what is left of it as a whole.
+        """
         model = self.make if isinstance(self.make, nn.Module) else _loaded(self.make)
         ids = torch.tensor([text.ids for text in texts], device=next(model.parameters(), torch.empty(0)).device)
         with torch.no_grad(), capture(model, layers=self.layers, progress=False) as maps:
@@ -240,9 +244,11 @@ class _Reader:
                 f"a survey needs maps of self-attention over all {size} tokens with equally many heads in each layer, "
                 f"got {[tuple(m.shape) for m in maps][:4]}; choose with layers=…, or call a part with run=…"
             )
-        return [maps.names[i] for i in own], torch.stack([maps[i].float() for i in own], 1)
+        weights = torch.stack([_single(maps[i]) for i in own], 1)
+        part = any(maps.sums[i] == "part" for i in own)
+        return [maps.names[i] for i in own], weights, weights / weights.sum(-1, keepdim=True) if part else weights
 
-    def _measured(self, weights: Tensor, text: _Text) -> tuple[np.ndarray, np.ndarray]:
+    def _measured(self, weights: Tensor, rows: Tensor, text: _Text) -> tuple[np.ndarray, np.ndarray]:
         """Return all measures of a text, (measures, layers, h), and the cells that say most of it, with 5 numbers each:
         text, value, query, key, weight.
         """
@@ -251,7 +257,7 @@ class _Reader:
         having = targets.any(-1).sum(-1)  # queries that have such a key, (shares,)
         flat = weights.flatten(2)  # (layers, h, T * T)
         shares = flat @ targets.flatten(1).float().T / having  # (layers, h, shares); 0 / 0 is NaN, as it should be
-        spread, far = attention_entropy(weights)[..., words], attention_distance(weights)[..., words]
+        spread, far = attention_entropy(rows)[..., words], attention_distance(rows)[..., words]
         found = [*shares.movedim(-1, 0), spread.mean(-1), far.mean(-1)]
         best = [(flat * target.flatten()).argmax(-1) for target in targets]  # (layers, h) each
         size = len(text.ids)
@@ -270,6 +276,15 @@ class _Reader:
         number = torch.full_like(values, text.number).masked_fill(values.isnan(), -1)
         cells = torch.stack([number, values.nan_to_num(-1), places // size, places % size, weight], -1)
         return values.numpy(), cells.numpy()
+
+
+def _single(weights: Tensor) -> Tensor:
+    """Return weights in float32, as rows that sum to 1 where rounding to half precision is all that they lack."""
+    whole, lost = weights.float(), torch.finfo(weights.dtype).eps
+    if whole is weights:
+        return whole
+    total = whole.sum(-1, keepdim=True)
+    return torch.where((total - 1).abs() <= lost, whole / total, whole)
 
 
 def _targets(ids: Tensor, marks: Tensor) -> Tensor:

@@ -86,6 +86,31 @@ def test_each_text_has_the_measures_of_its_maps():
     assert best.tokens == spelled(TEXTS[best.text % 4])[1]
 
 
+class Sink(nn.Module):
+    """Attention of equal words to each other, with a sink that takes half of each row and holds nothing."""
+
+    def __init__(self, sink=True):
+        super().__init__()
+        self.layer, self.sink = nn.Linear(len(WORDS), len(WORDS), bias=False), sink
+        nn.init.eye_(self.layer.weight)
+
+    def forward(self, ids):
+        x = self.layer(torch.nn.functional.one_hot(ids, len(WORDS)).to(self.layer.weight.dtype))[:, None]
+        scores = 2 * x @ x.mT
+        if self.sink:
+            scores = torch.cat([scores, scores.logsumexp(-1, keepdim=True)], -1)
+        return scores.softmax(-1)[..., : ids.shape[1]] @ x
+
+
+def test_weights_in_half_precision_and_rows_with_a_sink_are_measured_too():
+    full, half, sunk = found(model=Sink(False)), found(model=Sink(False).bfloat16()), found(model=Sink())
+    for name in ("entropy", "distance", "same token", "separators"):
+        np.testing.assert_allclose(half.mean[name], full.mean[name], rtol=0.02)
+    for name in ("entropy", "distance"):  # of what the sink leaves
+        np.testing.assert_allclose(sunk.mean[name], full.mean[name], rtol=1e-5)
+    np.testing.assert_allclose(sunk.mean["separators"], full.mean["separators"] / 2, rtol=1e-5)
+
+
 def test_means_have_intervals_and_a_file_keeps_them(tmp_path):
     rng = np.random.default_rng(0)
     full = found([" ".join(rng.choice(WORDS[1:-1], rng.integers(2, 9))) for _ in range(200)])
