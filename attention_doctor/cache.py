@@ -201,7 +201,7 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report:
     if window > 2:  # one token at a time, until the first ones have left it
         n = max(1, min(n, window - 2))
         ends = (*range(n, window + 4), window + 5)
-    x, memory = (patient.noise(2, T, 40).to(patient.device, patient.dtype) for T in (ends[-1], n + 1))
+    x, memory = (patient.noise(2, T, 40).to(patient.dtype) for T in (ends[-1], n + 1))
     memories = [patient.inputs(memory)[1:], []] if "context" in patient.call.roles else [[]]
     with patient.quietly(), torch.no_grad():
         layers = [Generating(patient, x, memory) for memory in memories]

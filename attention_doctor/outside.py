@@ -100,7 +100,7 @@ def repeats_itself(patient: Patient, batch: int, T: int, report: Report) -> None
         switch = type(p.default) is int or (isinstance(p.default, bool) and "causal" in p.name)
         for other in (not p.default, 2) if switch and p.name not in patient.call.also else ():
             with suppress(Exception), patient.quietly(), torch.no_grad():
-                given = patient.inputs(x.to(patient.device, patient.dtype))
+                given = patient.inputs(x.to(patient.dtype))
                 patient.call.result(given, None, **{p.name: type(p.default)(other)})
     more = patient.noise(batch, T, 31)
     forgets(patient, more, None, "other tokens", report)
@@ -145,7 +145,7 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
             seen = f"{batch} samples: changing sample 0 moved the outputs of the others by up to {off}."
             report.say("mixes-samples", seen)
         with torch.no_grad():
-            maps = [patient.asked(each.to(patient.device, patient.dtype), always=True) for each in (x, changed)]
+            maps = [patient.asked(each.to(patient.dtype), always=True) for each in (x, changed)]
         for one, two in zip(*maps, strict=False) if batch != patient.num_heads else ():
             if one.shape == two.shape and one.is_floating_point() and (len(one), *one.shape[-2:]) == (batch, T, T):
                 if off := _off(patient, two[1:], one[1:]):
@@ -188,7 +188,7 @@ def follows_edges(patient: Patient, report: Report) -> None:
 
 def depends_on_its_context(patient: Patient, T: int, report: Report) -> None:
     """Hold that a gradient reaches the second input; one of zero is enough, as behind a gate that is shut."""
-    inputs = [x.to(patient.device, patient.dtype).requires_grad_() for x in patient.inputs(patient.tokens(2, T, 0.5))]
+    inputs = [x.to(patient.dtype).requires_grad_() for x in patient.inputs(patient.tokens(2, T, 0.5))]
     with suppress(Exception), patient.quietly(), torch.enable_grad():  # whatever another's code raises
         out, other = patient.call(inputs), patient.call([*inputs[:-1], inputs[-1].flip(-1)])
         unread = torch.autograd.grad(out.sum(), inputs, allow_unused=True)[-1] is None
@@ -235,12 +235,12 @@ def survives_an_empty_row(patient: Patient, form: Mask, T: int, report: Report) 
 
 def _bad_gradient(x: Tensor, mask: Tensor, rows: Tensor, patient: Patient) -> str:
     """Say which gradients of a loss over some outputs, `rows` `(B, T)`, are not finite; "" where all are."""
-    leaf = x.clone().to(patient.device, patient.dtype).requires_grad_()
+    leaf = x.clone().to(patient.dtype).requires_grad_()
     named = {"the input": leaf} | {n: p for n, p in patient.module.named_parameters() if p.requires_grad}
     try:
         with patient.quietly(), torch.enable_grad():
-            out = patient.call(patient.inputs(leaf), mask.to(leaf.device))
-            loss = out[rows.to(out.device)].square().sum()
+            out = patient.call(patient.inputs(leaf), mask)
+            loss = out[rows].square().sum()
             grads = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     except Exception:  # whatever another's code raises
         return ""
@@ -328,7 +328,7 @@ def _reached(ways: list[Patient], named: dict[str, nn.Parameter], forms: list[Ma
         mask = None if form is None else torch.ones(2, T, T, dtype=torch.bool).tril()
         if form is not None and form.shows in ("keys", "prefix"):
             mask = (torch.arange(T) < T - 2).expand(2, T, T)
-        x = patient.tokens(2, T, spread).to(patient.device, patient.dtype).requires_grad_()
+        x = patient.tokens(2, T, spread).to(patient.dtype).requires_grad_()
         total = patient.with_mask(form).everything(x, mask)
         grads = torch.autograd.grad(total, list(named.values()), allow_unused=True)
         for name, grad in zip(named, grads, strict=True):

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from attention_doctor.calling import Adapted, Mask, parameters_of, parts, pick
 from attention_doctor.docs import docs_of
@@ -46,7 +47,7 @@ class Patient:
         self.notes: list[str] = []  # what is uncertain about how it is called
         self.told = False  # whether whoever asks stated the number of heads
         numbers = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(()))
-        self.dtype, self.device = numbers.dtype, numbers.device
+        self.dtype = numbers.dtype
         # Two ways to one number differ by rounding; in float64 layers, too, the softmax may be float32.
         self.tolerance = 1e-5 if self.dtype.itemsize >= 4 else 16 * torch.finfo(self.dtype).eps
         self.docs = docs_of(call.target)
@@ -58,11 +59,11 @@ class Patient:
         `x` stands for all inputs where they are not handed over one by one.
         """
         inputs = self.inputs(x) if isinstance(x, Tensor) else list(x)
-        given = [one.to(self.device, self.dtype, copy=True) for one in inputs]
+        given = [one.to(self.dtype, copy=True) for one in inputs]
         if isinstance(x, Tensor) and not self.call.widths:
             given = given[:1] * len(given)  # one tensor three times, as in self-attention
         x = inputs[0]
-        given_mask = None if mask is None else mask.to(self.device).clone(memory_format=torch.contiguous_format)
+        given_mask = None if mask is None else mask.clone(memory_format=torch.contiguous_format)
         self.last = f"x {tuple(x.shape)} {'without a mask' if mask is None else f'with a mask {tuple(mask.shape)}'}"
         try:
             with self.quietly(), torch.no_grad():
@@ -187,6 +188,27 @@ def _copied(owner: object) -> object | None:
         return None
 
 
+def _away(owner: object) -> str:
+    """Return the device of an owner's numbers where that is not the CPU, else an empty text."""
+    modules = modules_of(owner)
+    found = (x.device for x in (*modules.parameters(), *modules.buffers()) if x.device.type not in ("cpu", "meta"))
+    return str(next(found, ""))
+
+
+def _fetched(owner: object) -> None:
+    """Bring a copy to the CPU, where it is looked at: what it holds, and where it says that it is."""
+
+    def here(x: object) -> object:
+        told = isinstance(x, torch.device) or (isinstance(x, str) and re.fullmatch(r"(cuda|mps|xpu)(:\d+)?", x))
+        return x.cpu() if isinstance(x, Tensor) else torch.device("cpu") if told else x
+
+    modules = modules_of(owner)
+    modules.to("cpu")
+    for each in (owner, *modules.modules()):
+        own = {k: v for k, v in vars(each).items() if k not in ("_parameters", "_buffers", "_modules")}
+        vars(each).update(tree_map(here, own))
+
+
 def modules_of(owner: object) -> nn.Module:
     """Return a module, or the modules that an object of another kind holds as one."""
     if isinstance(owner, nn.Module):
@@ -222,6 +244,10 @@ def on_the_table(call: Adapted, module: nn.Module | None) -> Iterator[tuple[Adap
     compiler = torch.compiler.set_stance("force_eager") if uncompiled else nullcontext()
     try:
         twin = _copied(own) if module is None or module is own else None
+        if where := _away(own if module is None else module):
+            if twin is None:
+                raise ValueError(f"expected a layer on the CPU, or one that can be copied, got {where}; use .cpu()")
+            _fetched(twin)
         if twin is not None:
             call = replace(call, target=twin if call.target is own else getattr(twin, call.target.__name__))
             module = modules_of(twin)

@@ -50,7 +50,7 @@ class Tries:
         """Return whatever the layer returns, or what it raised."""
         form = replace(form, target=self._counted)
         patient = self.patient.calling(form)
-        x = patient.tokens(1 if form.axes == "T d" else batch, T, 0.5).to(patient.device, patient.dtype)
+        x = patient.tokens(1 if form.axes == "T d" else batch, T, 0.5).to(patient.dtype)
         with patient.quietly(), torch.no_grad():
             try:
                 return form.result(patient.inputs(x))

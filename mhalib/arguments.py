@@ -5,7 +5,7 @@ together is checked where they meet.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -22,6 +22,14 @@ def extra(name: str, what: str) -> Iterator[None]:
     except ModuleNotFoundError as missing:
         text = f'{what} needs {missing.name}; install it with: python -m pip install "mhalib[{name}]"'
         raise ModuleNotFoundError(text, name=missing.name) from None
+
+
+@contextmanager
+def on_the_cpu() -> Iterator[None]:
+    """Make new tensors on the CPU, whatever `torch.set_default_device` says."""
+    # Where it says nothing else, nothing is entered: torch would look at each call of a function.
+    with nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu"):
+        yield
 
 
 def check_tensor(name: str, x: object) -> None:

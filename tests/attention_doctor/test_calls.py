@@ -407,6 +407,25 @@ def test_the_layer_comes_back_as_it_was_and_what_it_prints_is_swallowed(how, cap
     assert layer.last is None and layer.calls == 0 and layer.log == [] and states() == drawn
 
 
+def test_a_layer_on_another_device_is_fetched_and_new_tensors_are_made_on_the_cpu(monkeypatch):
+    class Elsewhere(Core):
+        def __init__(self):
+            super().__init__()
+            self.device, self.scale = torch.device("cuda"), [torch.tensor(1.0)]
+
+        def forward(self, x):
+            return super().forward(x * self.scale[0] + torch.zeros(1, device=self.device))
+
+    with torch.device("meta"):
+        assert str(examine(layer := MultiHeadAttention(32, 4).to_empty(device="cpu"))) == str(examine(layer))
+        assert examine(MultiHeadAttention).ok
+    monkeypatch.setattr("attention_doctor.patient._away", lambda owner: "cuda:0")  # as on a machine that has it
+    layer = Elsewhere()
+    assert examine(layer).ok and layer.device.type == "cuda"
+    with pytest.raises(ValueError, match=r"got cuda:0; use \.cpu\(\)"):
+        examine(lambda x: layer(x), module=layer)
+
+
 class RoomFor(Core):
     """Takes at most `room` samples, as a cache does that is made for so many, or all but `but`."""
 
