@@ -23,12 +23,12 @@ from attention_doctor.make_layer import USUAL, make
 from attention_doctor.patient import Patient, check_has_numbers, on_the_table
 from attention_doctor.report import Finding, FindingsError, Remark, Report
 from attention_doctor.stopping import OutOfTime, time_limit
-from mhalib.arguments import check_size, on_the_cpu
+from mhalib.arguments import as_torch_starts, check_size
 
 __all__ = ["CATALOGUE", "REMARKS", "Finding", "FindingsError", "Remark", "Report", "adapt", "examine"]
 
 
-@on_the_cpu()
+@as_torch_starts()
 def examine(
     attend: Callable,
     d_model: int | None = None,

@@ -61,7 +61,7 @@ def sight(exam: Exam, mask: Tensor | None = None, form: Mask | None = None) -> S
 def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
     """Return who sees whom by the weights of the first steps; None where tokens cannot be followed."""
     per, sums, inputs = exam.B * exam.T, [], set()
-    high, low = torch.zeros(per * exam.T), torch.full((per * exam.T,), torch.inf)
+    high, low = (torch.full((per * exam.T,), end, dtype=torch.float32) for end in (0.0, torch.inf))
     if len(seen.steps) != len(exam.first.steps):
         return None
     for j, step in enumerate(seen.steps):

@@ -25,7 +25,8 @@ MOVES = VIEWS | set(  # linear in their first tensor
     "split_with_sizes unbind repeat flip roll neg sum mean index index_select gather constant_pad_nd".split()
 )
 NORMS = {"native_layer_norm", "_fused_rms_norm"}
-LOST = {torch.float64: 1e-10, torch.float32: 1e-5}  # by rounding, of what the parts come to without their signs
+# By rounding, of what the parts come to without their signs. Also in float64: many models compute norms in float32.
+LOST = {torch.float64: 1e-5, torch.float32: 1e-5}
 
 
 @dataclass(eq=False)
@@ -90,7 +91,8 @@ class Call:
             if not lost <= LOST.get(seen.dtype, 0.0) * size:
                 raise ValueError(
                     f"the sources of {where} sum to its q and k only within {lost.item():.1e}, in {seen.dtype}; give "
-                    "the model in float32 or float64 (model.float()), and written without changes of tensors in place"
+                    "the model in float32 or float64 (model.float()), without autocast, and written without changes of "
+                    "tensors in place"
                 )
             both.append(shared(brought, self.step.shape[1]))
         return names, *both, tuple(dict.fromkeys(node.frozen for node in linear if node.frozen))

@@ -18,7 +18,7 @@ from mhacourse.edits import Edit, edits_of
 from mhacourse.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhacourse.note import Note, bar, hints_so_far
 from mhacourse.run import Outcome, run
-from mhalib.arguments import on_the_cpu
+from mhalib.arguments import as_torch_starts
 
 SOLVED_BEFORE = "Solved before, with another answer; that still counts."  # no bar, it might be full, beside "not yet"
 OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a machine
@@ -120,7 +120,7 @@ class Exercise:
     solved: bool = field(default=False, init=False)
     hints_shown: int = field(default=0, init=False)
 
-    @on_the_cpu()
+    @as_torch_starts()
     def __call__(self, answer: object = ...) -> Note:
         """Judge an answer; the result shows itself in a notebook, and prints as text."""
         said = judge(self.steps, Attempt(self, answer))

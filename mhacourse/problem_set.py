@@ -28,7 +28,7 @@ from mhacourse.judge_test import judged
 from mhacourse.note import ByName, Note, bar, hints_so_far, not_yet
 from mhacourse.run import Outcome
 from mhacourse.try_test import LARGER, Otherwise, Subject, made
-from mhalib.arguments import on_the_cpu
+from mhalib.arguments import as_torch_starts
 
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
 AT_THE_DOCTOR = (16, 4)
@@ -118,12 +118,12 @@ class Problem:
         """Say whether this is the cause; the letter of one of the choices."""
         return self._told("cause", self._cause(letter))
 
-    @on_the_cpu()
+    @as_torch_starts()
     def test(self, my_test: object = ...) -> Note:
         """Try a test `my_test(layer)`, which returns True where the layer is fine, on broken and on healthy layers."""
         return self._told("test", judged(self, my_test))
 
-    @on_the_cpu()
+    @as_torch_starts()
     def mend(self, layer: object = ...) -> Note:
         """Compare a mended class with the healthy one, at the same weights."""
         return self._told("mend", judged_mending(self, layer))

@@ -25,10 +25,11 @@ def extra(name: str, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def on_the_cpu() -> Iterator[None]:
-    """Make new tensors on the CPU, whatever `torch.set_default_device` says."""
-    # Where it says nothing else, nothing is entered: torch would look at each call of a function.
-    with nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu"):
+def as_torch_starts() -> Iterator[None]:
+    """Compute as torch does when nothing was switched: on the CPU, with gradients, without autocast."""
+    # Where no other device is the default, none is entered: torch would look at each call of a function.
+    device = nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")
+    with device, torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
         yield
 
 

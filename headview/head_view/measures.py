@@ -76,7 +76,7 @@ def _quick(cells: Tensor, kind: str) -> dict[str, Tensor]:
     sizes = cells.masked_fill(~known, 0).abs()
     largest = sizes.amax((-2, -1))
     little = LITTLE if kind in ("weights", "part") else LITTLE * largest[:, None, None]
-    sparsity = ((sizes < little) & known).sum((-2, -1)) / known.sum((-2, -1))  # 0 / 0 is NaN, as it should be
+    sparsity = ((sizes < little) & known).sum((-2, -1)).float() / known.sum((-2, -1))  # 0 / 0 is NaN, as it should be
     total, open_ = sizes.sum(-1), known.sum(-1)
     said = (open_ > 1) & (total > 0) & ~cells.isnan().any(-1) & (kind != "signed")
     spread = torch.special.entr(sizes / total[..., None]).sum(-1) / open_.float().log()
@@ -88,13 +88,13 @@ def _in_full(cells: Tensor, tokens: Tensor) -> dict[str, Tensor]:
     """Return what `mhalib.heads` measures of each of `(h, T, T)`; NaN where a map or a text has nothing of the kind."""
     cells = cells.masked_fill(cells == -torch.inf, 0)
     missing = cells.isnan().flatten(1).any(1)
-    cells[missing] = torch.eye(len(tokens))  # whatever it says is taken back below
+    cells[missing] = torch.eye(len(tokens), dtype=cells.dtype)  # whatever it says is taken back below
     ways: dict[str, Callable[[Tensor], Tensor]] = {
         "previous token": previous_token_score,
         "induction": lambda maps: induction_score(maps, tokens),
         "distance": lambda maps: attention_distance(maps).mean(-1),
     }
-    found = dict.fromkeys(ways, torch.full((len(cells),), torch.nan))
+    found = dict.fromkeys(ways, cells.new_full((len(cells),), torch.nan))
     for name, measure in ways.items():
         with suppress(ValueError):  # a single token, no token that comes again
             found[name] = measure(cells).masked_fill(missing, torch.nan)

@@ -2,6 +2,7 @@
 
 import random
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -405,6 +406,28 @@ def test_the_layer_comes_back_as_it_was_and_what_it_prints_is_swallowed(how, cap
     assert not layer.W_k.weight.requires_grad and layer.W_v.weight.requires_grad
     assert layer.W_v.weight.grad is grad and torch.equal(grad, torch.ones_like(grad)) and layer.W_q.weight.grad is None
     assert layer.last is None and layer.calls == 0 and layer.log == [] and states() == drawn
+
+
+@contextmanager
+def in_float64():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "switched", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu"), in_float64], ids=range(4)
+)
+def test_a_report_is_the_same_whatever_was_switched_in_torch(switched):
+    for make in (lambda: MultiHeadAttention(32, 4), lambda: RoomFor(but=4)):
+        torch.manual_seed(0)
+        wanted = examine(make())
+        with switched():
+            torch.manual_seed(0)
+            found = examine(make())
+        assert (found.codes, found.not_examined, found.called_as) == (wanted.codes, wanted.not_examined, wanted.called_as)
 
 
 def test_a_layer_on_another_device_is_fetched_and_new_tensors_are_made_on_the_cpu(monkeypatch):

@@ -166,6 +166,22 @@ def test_numbers_are_taken_from_anywhere_and_others_are_refused(as_shipped):
         assert accepted({words: lambda make=make, given=given: make(given) for words, given in others.items()}) == []
 
 
+def test_a_view_shows_the_same_whatever_the_default_dtype_is():
+    weights, tokens = torch.rand(2, 3, 6, 6).softmax(-1), [*"abcabc"]
+
+    def numbers():
+        view = HeadView(weights, tokens, compare=weights.flip(-1), order="induction")
+        return {name: value for name, value in view.get_state().items() if name not in ("layout", "_dom_classes")}
+
+    shown = numbers()
+    for dtype in (torch.float64, torch.bfloat16):
+        torch.set_default_dtype(dtype)
+        try:
+            assert numbers() == shown
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
 def test_the_layer_comes_without_the_widgets_and_these_say_what_to_install():
     code = "import sys, mhalib; print([name for name in ('anywidget', 'matplotlib') if name in sys.modules]);"
     code += "sys.modules['anywidget'] = None; from headview import capture, HeadView"

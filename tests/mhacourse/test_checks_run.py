@@ -136,13 +136,15 @@ def test_what_is_printed_is_shown_within_bounds_behind_the_advice(capsys, short)
     assert capsys.readouterr() == ("", "")
 
 
-def test_answers_are_tried_on_the_cpu_whatever_the_default_is():
+def test_answers_are_tried_as_torch_starts_whatever_was_switched():
     def split_heads(x, num_heads):
         return x.unflatten(-1, (num_heads, -1)).transpose(1, 2) + torch.zeros(1)
 
     with torch.device("meta"):
         assert check.split_heads(split_heads).passed
         assert check.split_heads(lambda x, num_heads: x.view(len(x), num_heads, x.shape[1], -1)).code[:6] == "wrong:"
+    with torch.autocast("cpu"):
+        assert check.fold_keys(check.fold_keys.answer).passed
 
 
 def test_the_state_of_torch_is_as_it_was():

@@ -76,7 +76,7 @@ def parts(view: HeadView) -> dict:
 def test_heads_of_any_model_are_shown_and_where_it_returns_none_the_view_says_what_to_do(scope, as_shipped):
     model, eager = pair("gpt2")
     outputs = eager(**scope["inputs"], output_attentions=True)
-    for view in (run(block("import HeadView"), {**scope, "model": model}), HeadView(outputs.attentions, TOKENS)):
+    for view in (run(block("import HeadView, capture\n\nwith"), {**scope, "model": model}), HeadView(outputs.attentions, TOKENS)):
         hold_against(view, outputs.attentions)
         assert view.tokens == view.key_tokens == TOKENS
     with pytest.raises(ValueError, match=r'empty tuple; ask for the weights: .*attn_implementation="eager"'):
@@ -91,7 +91,7 @@ def test_heads_of_any_model_are_shown_and_where_it_returns_none_the_view_says_wh
     model = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False).eval()
     x = torch.randn(1, 6, 16)
     with torch.no_grad():  # where torch would take its fast path, which returns no weights
-        view = run(block("import HeadView"), {**scope, "model": model, "inputs": {"src": x}})
+        view = run(block("import HeadView, capture\n\nwith"), {**scope, "model": model, "inputs": {"src": x}})
         wanted = model.layers[0].self_attn(x, x, x, average_attn_weights=False)[1]
     assert view.shape == [3, 4, 6, 6]
     np.testing.assert_allclose(view.weights_of(0, 2), wanted[0, 2], atol=1e-6)
