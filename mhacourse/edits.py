@@ -196,8 +196,7 @@ def _slips(node: ast.AST, read: Read, names: dict[str, list[str]]) -> Iterator[S
 
 
 def _of_size(shown: str) -> Iterator[Slip]:
-    for size in (1, 2, 4, 8):
-        yield f"({size})", f"with a fixed {size} in place of {shown}", 1.9
+    yield from ((f"({size})", f"with a fixed {size} in place of {shown}", 1.9) for size in (1, 2, 4, 8))
 
 
 def _of_turn(x: str, turn: str) -> Iterator[Slip]:
@@ -385,6 +384,7 @@ RESULT: list[Change] = [
     ("but with whole numbers", 1, torch.Tensor.long),
     ("but with floating numbers", 1, torch.Tensor.float),
     ("and then flips the sign", 1.1, torch.neg),
+    ("but drops every axis of size 1, as squeeze() does", 1, torch.squeeze),
     ("in percent", 1.4, lambda y: 100 * y),
 ]
 ALONG_ONE: list[Change] = [  # along one axis of the result, by its name

@@ -26,7 +26,7 @@ OUR_SECONDS = 600.0  # for answers that are known to end, on however busy a mach
 
 @dataclass(frozen=True)
 class Change:
-    """A wrong answer as a small change of the right one, its first plain form where it has one.
+    """A wrong answer as a small change of the right one, in each of its plain forms that holds the piece.
 
     Args:
         before: a piece of its source; where it stands several times, each is changed.
@@ -68,8 +68,7 @@ class Wrong:
         answer: a function or a value that is wrong in just this way, or a `Change` of the right one.
         what: what it does, in a sentence.
         why: why that is wrong, and what to do.
-        also: other answers with this same mistake that do not do quite the same, each a `Wrong` where it has its own
-            text.
+        also: other answers with this same mistake, each a `Wrong` where it has its own text.
     """
 
     answer: object
@@ -91,8 +90,7 @@ class Exercise:
         axes: what the axes of the result are called; for several results, by what each is called.
         see: the heading in the lesson under which it is explained.
         given: the code that the learner starts from, where that is no empty stub.
-        plain: right functions in plain torch, of which the error model makes its edits: one where the answer itself
-            calls the library or helpers, a second where learners write it in another style. The answer where empty.
+        plain: right functions in plain torch, in each style in which learners write them; the error model edits them.
         sizes: for a value, the sizes that the task speaks of, by name: the value model says "d_model times too large".
         explanation: what `.solution()` says besides.
         remarks: what may be said of a right answer, see `remarks`; the first that have something to say.
@@ -190,9 +188,10 @@ class Exercise:
         return found
 
     def made(self, answer: object, form: Callable | None = None) -> object:
-        """Return a catalogued answer as it is called: of a `Change`, a changed form, the first one if none is given."""
+        """Return a catalogued answer as it is called: of a `Change`, the given form changed, or the first that fits."""
         answer = answer.answer if isinstance(answer, Wrong) else answer
-        return answer.of(form or (self.plain or (self.answer,))[0]) if isinstance(answer, Change) else answer
+        fitting = (f for f in self.plain if isinstance(answer, Change) and answer.before in inspect.getsource(f))
+        return answer.of(form or next(fitting, self.answer)) if isinstance(answer, Change) else answer
 
     @cached_property
     def edits(self) -> list[Edit]:

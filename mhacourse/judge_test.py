@@ -214,7 +214,7 @@ def _reason(problem, reasons, test, trial, subject: Subject, as_broken: bool = F
     fitting |= {name: words for name, (nothing, words) in left_out.items() if nothing is best}
     first, *_ = [*(name for name in reasons if name in fitting), ""]
     said = fitting.get(first, "")
-    if reasons is problem.blind and first not in ("", "random", "one call", "dropped") and "random" in fitting:
+    if reasons is problem.blind and first not in ("", "loose", "random", "one call", "dropped") and "random" in fitting:
         return f"{fitting['random']} {said}"  # other inputs alone would not help
     return said
 

@@ -56,8 +56,8 @@ def _rows(expected: list[list], got: list, sizes: Mapping[str, Real]) -> tuple[l
     where = [f"{_list(word, right)} {'is' if len(right) == 1 else 'are'} right."] if right else []
     told = {i: _row(expected[i], got[i], sizes) for i in range(n) if i not in right}
     if all(cause for _, cause in told.values()):
-        return where, [f"{word.capitalize()} {i}: {words}" for i, (_, cause) in told.items() for words in cause]
-    return where + [f"{word.capitalize()} {i}: {words}" for i, (seen, _) in told.items() for words in seen], []
+        return where, [f"{_list(word, [i])}: {words}" for i, (_, cause) in told.items() for words in cause]
+    return where + [f"{_list(word, [i])}: {words}" for i, (seen, _) in told.items() for words in seen], []
 
 
 def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str], list[str]]:
@@ -69,7 +69,7 @@ def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str
     if len(got) != n:
         said = f"{n} number{'s are' if n > 1 else ' is'} asked for; you gave {len(got)}."
         missing = [i for i in range(n) if _all_right(expected[:i] + expected[i + 1 :], got)]
-        return [], [said, *(f"Number {i} is missing; the others are right." for i in missing[:1])]
+        return [], [said, *(f"{_list('number', [i])} is missing; the others are right." for i in missing[:1])]
     wrong = [i for i in range(n) if difference(expected[i], got[i])]
     right = [i for i in range(n) if i not in wrong]
     if _all_right(sorted(expected), sorted(got)):
@@ -82,7 +82,7 @@ def _row(expected: list, got: list, sizes: Mapping[str, Real]) -> tuple[list[str
         return where, []
     if len(wrong) > 1 and len({*map(tuple, told)}) == 1:
         return where, [f"{'Each of the wrong ones' if right else 'All of them'}: {told[0][0]}"]
-    return where, [f"Number {i}: {words[0]}" for i, words in zip(wrong, told, strict=True)]
+    return where, [f"{_list('number', [i])}: {words[0]}" for i, words in zip(wrong, told, strict=True)]
 
 
 def _number(expected: Real, got: Real, sizes: Mapping[str, Real]) -> list[str]:
@@ -119,5 +119,5 @@ def _flat(value: list) -> list[Real]:
 
 
 def _list(word: str, places: Sequence[int]) -> str:
-    *most, last = [*map(str, places)]
-    return f"{word.capitalize()}s {', '.join(most)} and {last}" if most else f"{word.capitalize()} {last}"
+    *most, last = [("first", "second", "third", "fourth", "fifth", f"{i + 1}th")[min(i, 5)] for i in places]
+    return f"The {', '.join(most)} and {last} {word}s" if most else f"The {last} {word}"

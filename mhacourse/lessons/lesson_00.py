@@ -133,6 +133,11 @@ most_looked_at = Exercise(
             "most words look at themselves the most.",
             "Leave the diagonal out before you look for the largest weight.",
         ),
+        "Word 0 itself": Wrong(
+            Change("(itself, -1)", "(itself & (torch.arange(len(itself)) > 0), -1)"),
+            "for word 0, the word itself can still win, as in a search that begins with index 0 for every word.",
+            "Leave the word itself out of every row, the first one included.",
+        ),
         "A zero on the diagonal": Wrong(
             Change("(itself, -1)", "(itself, 0)"),
             "a weight can be 0, too. Where all the other weights are 0, you return the word itself.",
@@ -248,15 +253,6 @@ looking_back = Exercise(
                     "Only the positions should shift: use features(words, shift=1).",
                 ),
             ),
-        ),
-        "The finished map shifted": Wrong(
-            Change(
-                "return scaled_dot_product_attention(q, k, k)[1][0]",
-                "maps = scaled_dot_product_attention(k, k, k)[1][0]\n"
-                "    return torch.stack([maps[0], maps[1].roll(-1, -1)])",
-            ),
-            "each word keeps its own query, and you move the columns of the finished map; the first word wraps round.",
-            "Shift the question, not the answer: make queries from features(words, shift=1), and keep the keys.",
         ),
         "The output, not the weights": Wrong(
             Change("[1][0]", "[0][0]"),

@@ -34,6 +34,20 @@ bert_shapes = Exercise(
             "your q has the 64 features of one head.",
             "The cut makes three pieces, q, k and v, and each holds all heads: 2304 / 3 = 768.",
         ),
+        "Cut in three": Wrong(
+            ((4, 128, 2304), (4, 128, 256), (4, 12, 128, 64)),
+            "your q has only a third of the 768 features.",
+            "chunk cuts what comes out of the fused layer, 3 · 768 features, and q, k and v get 768 each.",
+            also=(
+                ((4, 128, 2304), (4, 128, 256), (4, 12, 128, 21)),
+                ((4, 128, 768), (4, 128, 256), (4, 12, 128, 21)),
+                Wrong(
+                    ((4, 128, 2304), (4, 42, 2304), (4, 12, 42, 192)),
+                    "you cut the tokens into three.",
+                    "q, k and v are side by side among the features, chunk(3, dim=-1), and each keeps all tokens.",
+                ),
+            ),
+        ),
         "The sizes of the lesson": Wrong(
             ((4, 128, 1536), (4, 128, 512), (4, 8, 128, 64)),
             "these are the shapes for d_model 512 and 8 heads.",
@@ -252,11 +266,6 @@ third_rows = Exercise(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "your rows are still in the contiguous order.",
             "Keep the cut of the rows, (3, num_heads, head_dim), but move the axis of q, k and v to the end.",
-        ),
-        "v, k, q": Wrong(
-            Change("rows.permute(1, 2, 0)", "rows.flip(0).permute(1, 2, 0)"),
-            "for each feature, v comes first, then k, then q.",
-            "unbind(-1) hands them out as q, k, v, so they have to come in this order, as they do in W.",
         ),
         "Feature before head": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),

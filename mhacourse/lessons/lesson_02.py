@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
@@ -137,6 +138,11 @@ attend = Exercise(
             "your scores end up divided by head_dim: you left out the root, or divided by it twice.",
             "head_dim is their variance, so divide once by its square root.",
         ),
+        "The root rounded down": Wrong(
+            Change("math.sqrt(head_dim)", "math.isqrt(head_dim)"),
+            "you divide by the root rounded down to a whole number.",
+            "int() and // cut a number off, and most roots are not whole: use math.sqrt(q.shape[-1]) as it is.",
+        ),
         "The root of a number of tokens": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(k.shape[2])"),
             "you divide the scores by the square root of Tq or Tk.",
@@ -147,6 +153,16 @@ attend = Exercise(
             Change("scores.softmax(-1)", "scores.softmax(-2)"),
             "your columns sum to one and your rows do not, because the queries compete for each key.",
             "Each query shares out its attention among the keys: softmax(-1).",
+        ),
+        "One softmax for the whole map": Wrong(
+            Change("scores.softmax(-1)", "scores.flatten(2).softmax(-1).view(scores.shape)"),
+            "all the weights of a map sum to one, not those of each row.",
+            "Each query shares out a weight of 1 among the keys: softmax(-1), or a sum over the last axis alone.",
+        ),
+        "The lowest score wins": Wrong(
+            Change("scores.softmax(-1)", "(-scores).softmax(-1)"),
+            "a key with a low score gets a large weight: the scores have the opposite sign.",
+            "A large score means a good match. Take exp(scores), without a minus.",
         ),
         "Softmax over the heads or the samples": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(1)"),
@@ -237,6 +253,12 @@ stable_softmax = Exercise(
             "you subtract the mean of each row, so a score far above it still overflows.",
             "Subtract the largest score, so that no power is above 1.",
         ),
+        "Divided, not subtracted": Wrong(
+            Change("scores - scores.amax(-1, keepdim=True)", "scores / scores.amax(-1, keepdim=True)"),
+            "you divide each row by its largest score, or by the largest absolute one.",
+            "A softmax sees only differences, and dividing changes those: subtract the largest score.",
+            also=(Change("scores - scores.amax(-1, keepdim=True)", "scores / scores.abs().amax(-1, keepdim=True)"),),
+        ),
         "NaN swept away": Wrong(
             lambda s: _exp_and_sum(s).nan_to_num(1.0),
             "exp(1000) still overflows, and nan_to_num puts the same number wherever a share became NaN.",
@@ -252,7 +274,6 @@ stable_softmax = Exercise(
                     lambda s: _exp_and_sum(s.clamp(-80, 80)),
                     "you clip scores at two limits, so all scores beyond a limit get equal shares.",
                     "Subtract the largest score of each row instead. Then only differences are left.",
-                    also=(lambda s: _exp_and_sum(s.clamp(-50, 50)),),
                 ),
             ),
         ),
@@ -297,6 +318,10 @@ def cosine_attention_solution(q, k, v, scale):
     q = q / q.norm(dim=-1, keepdim=True)  # every query has length 1
     k = k / k.norm(dim=-1, keepdim=True)
     return (scale * q @ k.mT).softmax(-1) @ v  # (T, hd) @ (hd, T) -> (T, T), then @ (T, hd)
+
+
+def _cosines(q, k, v, scale, normed):
+    return (scale * normed(q) @ normed(k).mT).softmax(-1) @ v
 
 
 cosine_attention = Exercise(
@@ -372,6 +397,15 @@ cosine_attention = Exercise(
             Change(".norm(dim=-1, keepdim=True)", ".abs().sum(-1, keepdim=True)"),
             "you divide each vector by the sum of the absolute values of its features.",
             "The length is the square root of the sum of the squares: norm(dim=-1, keepdim=True).",
+        ),
+        "Centred as well": Wrong(
+            lambda *x: _cosines(*x, lambda y: F.layer_norm(y, y.shape[-1:])),
+            "you also subtract each vector's mean over its features, as a layer norm does.",
+            "That turns the vector. Only divide it by its length: norm(dim=-1, keepdim=True).",
+            also=(
+                lambda *x: _cosines(*x, lambda y: (y - y.mean(-1, keepdim=True)) / y.std(-1, keepdim=True)),
+                lambda *x: _cosines(*x, lambda y: F.normalize(y - y.mean(-1, keepdim=True), dim=-1)),
+            ),
         ),
     },
     see="Why a dot product?",

@@ -296,6 +296,16 @@ fold_heads = Exercise(
             "head 0 of all samples comes first, which is what torch.cat(x.chunk(num_heads, -1)) returns.",
             "Masks repeated in d2l's order then hit another sample (lesson 04), so fold in the order (B, num_heads).",
         ),
+        "Number and width exchanged": Wrong(
+            lambda x, h: fold_heads_solution(x, x.shape[-1] // h),
+            "your heads have num_heads features each, so there are d_model / num_heads of them.",
+            "num_heads says how many heads there are: cut the last axis into (num_heads, head_dim), in this order.",
+        ),
+        "Features before tokens": Wrong(
+            Change("heads.transpose(1, 2)", "heads.permute(0, 2, 3, 1)"),
+            "you put the features before the tokens, and the reshape then cuts up what it finds in this order.",
+            "Exchange tokens and heads, and nothing else: (B, num_heads, T, head_dim), as transpose(1, 2) makes it.",
+        ),
         "Features dealt out in turn": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),
             "head 0 holds features 0, h, 2h, …, dealt out like cards.",

@@ -171,6 +171,11 @@ torch_padding = Exercise(
             "the first padding key is still visible.",
             "With length 2, keys 0 and 1 count, and key 2 is already padding: >=.",
         ),
+        "Only the first padding key": Wrong(
+            Change(">=", "=="),
+            "of each sample's padding, you block only the first key.",
+            "Every key from there on is padding: >=, not ==.",
+        ),
         "Padding at the front": Wrong(
             lambda lens, n: torch_padding_solution(lens, n).flip(1),
             "you block the first keys, as if the padding were on the left.",
@@ -185,11 +190,6 @@ torch_padding = Exercise(
             lambda lens, n: torch.arange(n) >= (n - lens)[:, None],
             "you block as many keys as there are words, at the end of each sample.",
             "The words come first, so the padding begins at key valid_lens: compare with the length itself.",
-        ),
-        "One length for all": Wrong(
-            Change("valid_lens[:, None]", "valid_lens.max().expand(len(valid_lens), 1)"),
-            "you cut all samples at the longest length in the batch, so padding in the shorter ones stays visible.",
-            "Each sample has its own length: compare with valid_lens[:, None].",
         ),
         "As wide as the longest sample": Wrong(
             lambda lens, n: torch.arange(int(lens.max())) >= lens[:, None],
@@ -358,6 +358,18 @@ masked_softmax = Exercise(
             Change("weights.masked_fill(~mask, 0.0)", "weights"),
             "in a row with nothing to see, all scores are -inf, and the softmax turns them into NaN.",
             "Fill forbidden weights with 0 after the softmax, or use nan_to_num.",
+        ),
+        "Other rows are emptied": Wrong(
+            Change("weights.masked_fill(~mask, 0.0)", "weights.where(mask.any(-2, keepdim=True), 0.0)"),
+            "you empty the keys that no query may see, so a query that sees no key stays NaN.",
+            "A row is empty if the mask is False for all of its keys, so look along the keys: any(-1).",
+            also=(
+                Wrong(
+                    Change("weights.masked_fill(~mask, 0.0)", "weights.where(mask.all(-1, keepdim=True), 0.0)"),
+                    "you empty every row in which a key is hidden.",
+                    "Only a row in which all keys are hidden gets zeros: ~mask.any(-1), not ~mask.all(-1).",
+                ),
+            ),
         ),
         "An average of what is forbidden": Wrong(
             lambda s, m: _filled(s, m, -1e9),

@@ -39,10 +39,11 @@ leaky_loss = Exercise(
             "that is the floor for eight heads, where seven positions know their next token.",
             "With two heads, count the t with reach > t.",
         ),
-        "Reading itself": Wrong(
+        "Three eighths": Wrong(
             3 * math.log(16) / 8,
-            "you let position 7 know its next token, because it reaches token 7.",
-            "Token 7 is its own token, and the next one is not in the input: reach must be above t.",
+            "this is three eighths of ln 16, as if three positions had to guess, and also half of ln 8.",
+            "Position 7 reaches token 7, its own, so it does not know its next token: reach must be above t. And each "
+            "guess is one among 16 tokens.",
         ),
         "The share, not the loss": Wrong(
             0.5,
@@ -166,7 +167,7 @@ def _changes(token, rows):
     return test
 
 
-_MIRROR = [5, 4, 3, 2, 1, 0]
+_MIRROR, _ROUND = [5, 4, 3, 2, 1, 0], [1, 2, 3, 4, 5, 0]
 
 
 keeps_tokens_apart = Exercise(
@@ -194,20 +195,20 @@ keeps_tokens_apart = Exercise(
             "Compare the numbers in their places: torch.equal(merge(heads[:, :, order]), merge(heads)[:, order]).",
         ),
         "Heads exchanged, not tokens": Wrong(
-            lambda merge: torch.equal(
-                *(merge(heads).sort(-1).values for heads in (_HEADS, _HEADS[:, torch.tensor([2, 0, 3, 1])]))
-            ),
-            "before the merge, axis 1 is the head axis, and the order of heads says nothing about which token a row "
-            "belongs to.",
+            lambda merge: torch.equal(merge(_HEADS[:, [2, 0, 3, 1], :4]), merge(_HEADS[:, :, :4])[:, [2, 0, 3, 1]]),
+            "axis 1 holds heads before the merge and tokens after it, so your two sides reorder different things.",
             "Tokens are axis 2 before it: compare merge(heads[:, :, order]) with merge(heads)[:, order].",
             also=(
-                Wrong(
-                    lambda merge: torch.equal(
-                        merge(_HEADS[:, [2, 0, 3, 1], :4]), merge(_HEADS[:, :, :4])[:, [2, 0, 3, 1]]
-                    ),
-                    "axis 1 holds heads before the merge and tokens after it, so your two sides reorder different "
-                    "things.",
-                    "Tokens are axis 2 before it: compare merge(heads[:, :, order]) with merge(heads)[:, order].",
+                *(
+                    Wrong(
+                        lambda merge, order=order: torch.equal(
+                            *(merge(heads).sort(-1).values for heads in (_HEADS, _HEADS[:, order]))
+                        ),
+                        "before the merge, axis 1 is the head axis, and the order of heads says nothing about which "
+                        "token a row belongs to.",
+                        "Tokens are axis 2 before it: compare merge(heads[:, :, order]) with merge(heads)[:, order].",
+                    )
+                    for order in ([2, 0, 3, 1], [2, 0, 1, 3])
                 ),
             ),
         ),
@@ -266,6 +267,13 @@ keeps_tokens_apart = Exercise(
             lambda merge: False,
             "even merge_heads fails your test.",
             "Merge the permuted input, and compare the result with the permuted output: axis 2 before, axis 1 after.",
+            also=(
+                Wrong(
+                    lambda merge: torch.allclose(merge(_HEADS[:, :, _ROUND])[:, _ROUND], merge(_HEADS)),
+                    "you apply the same order twice, which puts the tokens back only if the order is its own inverse.",
+                    "Reorder the other side, merge(heads)[:, order], or undo the order with order.argsort().",
+                ),
+            ),
         ),
     },
     see="Why: who reads whom",
@@ -483,10 +491,23 @@ future_pairs = Exercise(
             "you change only the last token. That finds a leak, but does not count all the pairs.",
             "Change each token in turn.",
         ),
+        "Never the last token": Wrong(
+            lambda f, T, d: _count(_moved(f, T, d)[:, :-1]),
+            "you leave out the last token: what is read from it does not count.",
+            "Every later token counts. A range ends before its end, so it must end at T to reach token T - 1.",
+        ),
         "The changes pile up": Wrong(
             lambda f, T, d: _count(_moved(f, T, d).cumsum(1) > 0),
             "each token stays changed while you change the next, so an output also reacts to tokens before s.",
             "Begin each round with the original input: x.clone(), with one new token.",
+            also=(
+                Wrong(
+                    lambda f, T, d: _count(_moved(f, T, d).flip(1).cumsum(1).flip(1) > 0),
+                    "each token stays changed while you change the one before it, so an output also reacts to tokens "
+                    "after s.",
+                    "Begin each round with the original input: x.clone(), with one new token.",
+                ),
+            ),
         ),
         "Numbers instead of pairs": Wrong(
             lambda f, T, d: int((_slopes(f, draw(0, 1, T, d)) != 0).sum((1, 3)).triu(1).sum()),

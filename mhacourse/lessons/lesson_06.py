@@ -223,6 +223,16 @@ share_heads = Exercise(
             lambda k, h: k[:, torch.arange(h) // k.shape[1]],
             "query head i uses key head i // num_kv_heads, so num_kv_heads neighbours form a group.",
             "A group has num_heads // num_kv_heads neighbours: use key head i // (num_heads // num_kv_heads).",
+            also=(
+                lambda k, h: k[:, (torch.arange(h) // k.shape[1]).clamp(max=k.shape[1] - 1)],
+                lambda k, h: k[:, torch.arange(h) // k.shape[1] % k.shape[1]],
+            ),
+        ),
+        "Spread by linspace": Wrong(
+            lambda k, h: k[:, torch.linspace(0, k.shape[1] - 1, h).long()],
+            "your indices go evenly from the first key head to the last, rounded down, so the last one serves a "
+            "single query head.",
+            "Each key head serves equally many: i // (num_heads // num_kv_heads), or repeat_interleave.",
         ),
         "The heads averaged": Wrong(
             lambda k, h: k.unflatten(1, (-1, h // k.shape[1])).mean(2),

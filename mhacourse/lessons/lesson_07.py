@@ -28,6 +28,13 @@ layer_bill = Exercise(
             (768**2, 768, 768**2, 768),
             "in_proj_weight and its bias serve q, k and v, so they are three times as large.",
             "Their first axis is 3 * 768.",
+            also=(
+                Wrong(
+                    (3 * 768**2, 768, 768**2, 768),
+                    "in_proj_bias serves q, k and v, but you count the bias of only one of them.",
+                    "There is one bias for each row of in_proj_weight.",
+                ),
+            ),
         ),
         "No biases": Wrong(
             (3 * 768**2, 0, 768**2, 0),
@@ -136,6 +143,11 @@ own_matrices = Exercise(
             "head i gets rows i, i + h, i + 2h, …",
             "The rows of a head are next to each other: (3, num_heads, head_dim), in this order.",
         ),
+        "Transposed before the cut": Wrong(
+            Change("in_proj_weight.reshape(", "in_proj_weight.T.reshape("),
+            "you transpose the weight before you cut it, which mixes its rows.",
+            "Rows are already the first axis, and they are what you cut: leave out the transpose.",
+        ),
     },
     see="Whose matrices are they?",
     remarks=(Grows(lambda heads=3: (draw(0, 6 * heads, 2 * heads), heads)),),
@@ -219,6 +231,12 @@ masked_heads = Exercise(
             Change("result + weights @ (v * own)", "weights @ (v * own)"),
             "only the last head is in the result.",
             "Set the total to zero before the loop, and add to it in the loop: total = total + ...",
+        ),
+        "The first head only": Wrong(
+            Change("weights @ (v * own)", "weights @ (v * own) * (head == 0)"),
+            "only the first head is in the result.",
+            "What is set to zero in q, k and v themselves is gone for later heads, so make new tensors, q * features. "
+            "And a return inside the loop ends it.",
         ),
         "Minus infinity for features": Wrong(
             Change("(q * own)", "q.masked_fill(own == 0, -torch.inf)"),

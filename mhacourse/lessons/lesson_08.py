@@ -58,6 +58,12 @@ rank_of_scores = Exercise(
             "a (10, 10) matrix cannot have rank 16.",
             "With fewer tokens than features, the tokens are the limit.",
         ),
+        "One taken off": Wrong(
+            (15, 9),
+            "both are too low by one, as if the softmax took something away.",
+            "The scores come before the softmax. A product of random matrices has the largest rank that its sizes "
+            "allow.",
+        ),
     },
     see="Thin and wide: the rank of a head",
 )
@@ -113,6 +119,14 @@ one_map = Exercise(
             lambda maps: maps.mean(1),
             "that is the average of the heads.",
             "A single head does not average. It adds up the heads' scores, so its map is a product.",
+        ),
+        "Added, not multiplied": Wrong(
+            Change(
+                "maps.prod(1)  # (B, num_heads, T, T) -> (B, T, T)\n    power = product ** (1 / num_heads**0.5)",
+                "1\n    power = (maps ** (1 / num_heads**0.5)).sum(1)",
+            ),
+            "you add up powers of the heads' maps.",
+            "Scores add up, and a weight is the exponential of a score, so weights multiply: maps.prod(1).",
         ),
         "No root": Wrong(
             Change("scores / num_heads**0.5", "scores"),

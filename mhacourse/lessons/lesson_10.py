@@ -216,7 +216,17 @@ induction = Exercise(
             Change("same.tril(-1)", "same & ~torch.eye(T, dtype=torch.bool)"),
             "you count keys after later occurrences as well.",
             "A query can look up only what came before it, so apply tril(-1) before the shift.",
-            also=(_later_as_well,),
+            also=(
+                _later_as_well,
+                *(
+                    Wrong(
+                        Change("earlier[:, :-1]", after),
+                        "you count the keys after every occurrence, the query itself and later ones included.",
+                        "A query can look up only what came before it, so apply tril(-1) before the shift.",
+                    )
+                    for after in ("same[:, :-1]", "same[:, :-1]\n    earlier = (same.sum(-1) > 1)[:, None]")
+                ),
+            ),
         ),
         "Not the query itself": Wrong(
             Change(".tril(-1)", ".tril(-2)"),
@@ -342,6 +352,13 @@ aligned = Exercise(
             Change(_HIT, "((maps > 0.5) & alignment).any(-1)"),
             "this asks whether a partner has more than half of the weight.",
             "The strongest key may have less than half: it only needs more weight than any other key.",
+            also=(
+                Wrong(
+                    Change(_HIT, "(maps * alignment).sum(-1) > 0.5"),
+                    "this asks whether the partners together have more than half of the weight.",
+                    "What counts is the strongest key: it may have less than half, and only has to be a partner.",
+                ),
+            ),
         ),
         "Straight ahead": Wrong(
             Change(_HIT, "strongest == torch.arange(len(alignment))"),
@@ -358,6 +375,11 @@ aligned = Exercise(
             Change("hit[:, alignment.any(-1)].float().mean(-1)", "hit.sum(-1) / alignment.sum()"),
             "you divide the hits by the number of pairs.",
             "A query with two partners can hit only one of them. Divide by the number of queries that have a partner.",
+        ),
+        "Whole numbers": Wrong(
+            Change("hit[:, alignment.any(-1)].float().mean(-1)", "hit[:, alignment.any(-1)].float().mean(-1).floor()"),
+            "your shares are rounded down, so each is 0 or 1.",
+            "/ keeps the fraction; // and int() drop it.",
         ),
     },
     see="A model that translates",

@@ -107,17 +107,16 @@ switch_heads = Exercise(
             "gates, (num_heads,), lines up with the last axis, which is head_dim.",
             "Shapes are aligned at the right, so use gates[:, None], which is (num_heads, 1).",
         ),
-        "Merged without a transpose": Wrong(
-            lambda merged, gates: (
-                merged.unflatten(-1, (len(gates), -1)).transpose(1, 2) * gates[:, None, None]
-            ).reshape(merged.shape),
-            "the gates are right, but your merge exchanges tokens and heads.",
-            "Before you merge, put tokens before heads again with a second transpose(1, 2) (lesson 05).",
-        ),
         "The other way round": Wrong(
             _with_gates(lambda gates: 1 - gates),
             "heads with a gate of 1 are off, and heads with a gate of 0 are on.",
             "A gate of 1 leaves a head as it is.",
+        ),
+        "Gates as shares": Wrong(
+            _with_gates(lambda g: g / g.sum()),
+            "you make the gates sum to 1.",
+            "A gate is a factor of its own: 1 leaves a head as it is, whatever the other gates are.",
+            also=(_with_gates(lambda g: g.softmax(0)),),
         ),
         "On or off only": Wrong(
             _with_gates(lambda g: (g > 0).float()),
@@ -352,6 +351,11 @@ gate_slopes = Exercise(
                 lambda x, g: x.flatten(2).norm(dim=-1).mean(0),
             ),
         ),
+        "Lengths multiplied": Wrong(
+            lambda x, g: (x.flatten(2).norm(dim=-1) * g.flatten(2).norm(dim=-1)).mean(0),
+            "you multiply the length of what a head hands over by the length of its gradient.",
+            "That is the largest that the slope could be. The slope is the sum of heads * grads, number by number.",
+        ),
         "The sum of the samples": Wrong(
             Change("slopes.mean(0)", "slopes.sum(0)"),
             "you add up the samples, so more samples make a head more important.",
@@ -522,6 +526,11 @@ cut_heads = Exercise(
             Change("W_o[:, rows]", "W_o[rows, :]"),
             "you cut the rows of W_o.",
             "The heads' output goes *into* W_o, so cut its columns: W_o[:, rows].",
+        ),
+        "W_o made up for the cut": Wrong(
+            Change("W_o = W_o[:, rows]", "W_o = W_o[:, rows] * num_heads / keep.sum()"),
+            "you multiply W_o by the number of heads over the number that stay, as dropout would.",
+            "The heads that stay hand over what they did before: leave their numbers as they are.",
         ),
         "A mask of heads": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep"),

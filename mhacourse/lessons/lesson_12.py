@@ -153,33 +153,16 @@ window_with_sinks = Exercise(
             "The window ends with the query itself: behind >= 0.",
             also=(Change("behind >= 0\n    near = behind <", "behind > 0\n    near = behind <="),),
         ),
-        "No window": Wrong(
-            lambda T, window, sinks: window_with_sinks_solution(T, T, 0),
-            "this is the causal mask, where no key ever leaves the window.",
-            "Keep only the keys less than window behind, and the first ones.",
-        ),
-        "A window to both sides": Wrong(
-            Change("behind >= 0", "behind > -window"),
-            "a query sees as far ahead as it sees back.",
-            "A model that generates text must not see later tokens: behind >= 0.",
-            also=(Change("causal & (near | first)", "(behind.abs() < window) | first"),),
-        ),
-        "One sink too many": Wrong(
-            lambda T, window, sinks: window_with_sinks_solution(T, window, sinks + 1),
-            "you keep one token too many at the start.",
-            "Token number `sinks` is the first one after the sinks: key < sinks.",
+        "A slice that begins below 0": Wrong(
+            Change("max(0, i - window + 1)", "i - window + 1"),
+            "where the window would begin before token 0, a negative start of a slice counts from the end.",
+            "Begin at max(0, i - window + 1).",
         ),
         "The sinks taken off the window": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window - sinks, sinks),
             "you make the window shorter by the number of sinks.",
             "A cache of a fixed size would do that. Here the window has `window` tokens, and the sinks come in "
             "addition.",
-        ),
-        "Turned around": Wrong(
-            lambda T, window, sinks: window_with_sinks_solution(T, window, sinks).T,
-            "you exchange rows and columns, so queries look at later tokens.",
-            "Rows are queries, so the query is torch.arange(T)[:, None].",
-            also=(Change("places[:, None] - places", "places - places[:, None]"),),
         ),
         "True is blocked": Wrong(
             lambda T, window, sinks: ~window_with_sinks_solution(T, window, sinks),
@@ -263,22 +246,6 @@ latent_heads = Exercise(
             "the scores are divided by the root of rank, as F.scaled_dot_product_attention does by default.",
             "The scores are still sums over head_dim features, so pass scale=head_dim**-0.5.",
         ),
-        "The root of the width": Wrong(
-            Change("head_dim**0.5", "(num_heads * head_dim) ** 0.5"),
-            "you divide the scores by the root of num_heads * head_dim.",
-            "Each score is a sum over the head_dim features of one head.",
-        ),
-        "One map for all heads": Wrong(
-            Change("scores.softmax(-1)", "scores.sum(1, keepdim=True).softmax(-1)"),
-            "you add up or average the heads, so all of them use one map.",
-            "Each head has its own scores and its own softmax: keep the head axis, (B, num_heads, T, T).",
-            also=(
-                Change("scores.softmax(-1)", "scores.mean(1, keepdim=True).softmax(-1)"),
-                Change("scores.softmax(-1)", "scores.softmax(-1).mean(1, keepdim=True)"),
-                Change("scores.softmax(-1)", "scores.softmax(-1).sum(1, keepdim=True)"),
-                Change("scores.softmax(-1)", "(scores.sum(1, keepdim=True) / num_heads**0.5).softmax(-1)"),
-            ),
-        ),
         "No scale": Wrong(
             Change("scores / head_dim**0.5", "scores"),
             "you do not divide the scores.",
@@ -288,17 +255,6 @@ latent_heads = Exercise(
             Change(".reshape(num_heads, head_dim, rank)", ".reshape(head_dim, num_heads, rank).transpose(0, 1)"),
             "head i takes the rows i, i + h, i + 2h, … of U_k and U_v.",
             "The rows of a head are next to each other: unflatten(0, (num_heads, head_dim)).",
-        ),
-        "A reshape of the transpose": Wrong(
-            Change("U_k.reshape(num_heads, head_dim, rank)", "U_k.T.reshape(num_heads, rank, head_dim).mT"),
-            "you cut up U_k.T with a reshape, which keeps the numbers in order and swaps no axes.",
-            "First cut the rows into heads, U_k.unflatten(0, (num_heads, head_dim)), then swap axes.",
-            also=(Change("U_v.reshape(num_heads, head_dim, rank)", "U_v.T.reshape(num_heads, rank, head_dim).mT"),),
-        ),
-        "The first head for all": Wrong(
-            Change(".reshape(num_heads, head_dim, rank)", "[None, :head_dim]"),
-            "all heads use the rows of the first head.",
-            "The latents are shared, but U_k and U_v are not: each head has its own rows.",
         ),
         "U_k and U_v exchanged": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_k.transpose(1, 2)"),
@@ -357,13 +313,8 @@ def _cached_step_by_torch(q, k, v, past_k, past_v):
     return F.scaled_dot_product_attention(q, keys, values, attn_mask=~hidden, enable_gqa=True)
 
 
-def _two_softmaxes(joined):
-    def step(q, k, v, past_k, past_v):
-        new = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        old = F.scaled_dot_product_attention(q, past_k, past_v, enable_gqa=True).nan_to_num()  # NaN without a past
-        return joined(old, new, past_k.shape[2], k.shape[2])
-
-    return step
+def _forgets(q, k, v, *past):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
 def _step_cases():
@@ -418,17 +369,30 @@ cached_step = Exercise(
             "each query also sees the key after its own.",
             "The last key that query i may see is at index past + i: tril(past), as in causal_mask(n, past + n).",
         ),
+        "The past counted on another axis": Wrong(
+            Change(".tril(past)", ".tril(past_k.shape[1])"),
+            "your mask counts as many earlier tokens as there are KV heads.",
+            "past_k is (B, num_kv_heads, past, head_dim), so the earlier tokens are on axis 2.",
+        ),
+        "No new token but itself": Wrong(
+            lambda q, k, v, *past: torch.cat(
+                [cached_step_solution(*new, *past) for new in zip(*(x.split(1, 2) for x in (q, k, v)), strict=True)], 2
+            ),
+            "each new token sees the past and itself, but not the new tokens before it.",
+            "A new token is in the past of the next one. In a loop, append its key and value before you go on.",
+        ),
         "The past is forgotten": Wrong(
-            lambda q, k, v, *past: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+            _forgets,
             "the new tokens see only each other.",
             "Put the old keys and values first and the new ones after them, then use the mask causal_mask(n, past + "
             "n).",
-        ),
-        "Only the past": Wrong(
-            lambda q, k, v, *past: F.scaled_dot_product_attention(q, *past, enable_gqa=True),
-            "the new keys and values are missing, so a token sees neither itself nor the new tokens before it.",
-            "Append first, then attend: cat([past_k, k], dim=2).",
-            also=(_two_softmaxes(lambda old, new, past, n: old if past else new),),
+            also=(
+                Wrong(
+                    lambda *x: cached_step_solution(*x) if x[0].shape[2] == 1 else _forgets(*x),
+                    "where there are several new tokens, they see only each other.",
+                    "They have a past as well: put the old keys and values first, and use causal_mask(n, past + n).",
+                ),
+            ),
         ),
         "The last query only": Wrong(
             lambda *x: cached_step_solution(*x)[:, :, -1:],
@@ -461,12 +425,6 @@ cached_step = Exercise(
             Change("repeat_interleave(group, dim=1)", "repeat(1, group, 1, 1)"),
             "you repeat the KV heads as a, b, a, b.",
             "Neighbouring heads share a KV head: use repeat_interleave.",
-        ),
-        "One KV head for all": Wrong(
-            Change(".repeat_interleave(group, dim=1)", "[:, :1]"),
-            "all heads use the first KV head, or the mean of all KV heads.",
-            "Each KV head serves its own group of num_heads / num_kv_heads neighbouring heads: use repeat_interleave.",
-            also=(Change(".repeat_interleave(group, dim=1)", ".mean(1, keepdim=True)"),),
         ),
         "No scale": Wrong(
             Change("scores / head_dim**0.5", "scores"),

@@ -54,11 +54,6 @@ def _packed_by_starts(text):
     return places - first
 
 
-def _packed_from(starts):
-    places = torch.arange(starts.shape[1])
-    return places - (places * starts).cummax(-1).values
-
-
 def _packed_by_sorted_numbers(text):
     rows = []
     for row in text:
@@ -111,7 +106,17 @@ packed_positions = Exercise(
             lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
             "if the row above uses the same number, a text goes on counting from there.",
             "Each row is packed on its own: compare and count along the last axis, row by row.",
-            also=(lambda text: packed_positions_solution(text.reshape(1, -1)).view(text.shape),),
+            also=(
+                lambda text: packed_positions_solution(text.reshape(1, -1)).view(text.shape),
+                Wrong(
+                    lambda text: torch.cat([torch.arange(n) for n in text.unique(return_counts=True)[1]]).view(
+                        text.shape
+                    ),
+                    "you count the tokens of a text in all rows at once, and take the texts in the order of their "
+                    "numbers.",
+                    "Each row is packed on its own, and numbers can come in any order.",
+                ),
+            ),
         ),
         "Numbers taken in order": Wrong(
             _packed_by_sorted_numbers,
@@ -132,10 +137,15 @@ packed_positions = Exercise(
             "A running sum never falls: subtract its value where the text began.",
             also=(lambda text: (same := F.pad(text[:, 1:] == text[:, :-1], (1, 0))).cumsum(1) * same,),
         ),
-        "A text begins one token early": Wrong(
-            lambda text: _packed_from(F.pad(text[:, 1:] != text[:, :-1], (0, 1))),
-            "positions start anew at the last token of the previous text.",
-            "A token begins a text if it differs from the token before it, not from the token after it.",
+        "Starts added up": Wrong(
+            Change("starts.cummax(-1).values", "starts.cumsum(-1)"),
+            "you add up where the texts begin, so from the third text on you subtract too much.",
+            "Subtract only where the latest text begins, the largest start so far: cummax(-1).values, not cumsum.",
+        ),
+        "Counted from the end": Wrong(
+            lambda text: packed_positions_solution(text.flip(1)).flip(1),
+            "you count the tokens of a text that come after, so positions fall.",
+            "Count those that come before: tril, not triu, or text[:, :t], not text[:, t + 1 :].",
         ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
@@ -217,36 +227,20 @@ rows_to_neighbours = Exercise(
             "you sort the rows over the whole width, so features of different heads become pairs.",
             "Both features of a pair are in the same head, so cut into heads first.",
         ),
-        "The other way, over the whole width": Wrong(
-            lambda w, h: w.unflatten(0, (-1, 2)).transpose(0, 1).flatten(0, 1),
-            "you sort the rows from interleaved to rotate-half, and over the whole width.",
-            "Cut into heads first, and put the axis of size 2 before head_dim / 2.",
+        "Heads dealt out in turn": Wrong(
+            lambda w, h: w.unflatten(0, (2, -1, h)).transpose(0, 1).flatten(0, 2),
+            "you take rows 0, h, 2h, … as the rows of head 0.",
+            "The rows of a head are side by side: cut into (num_heads, head_dim), in this order.",
         ),
         "The columns": Wrong(
             lambda w, h: w.T.unflatten(0, (h, 2, -1)).transpose(1, 2).flatten(0, 2).T,
             "you sort the columns, not the rows.",
             "nn.Linear stores (out, in): rows make the features of q, and columns read the token.",
         ),
-        "As it was": Wrong(
-            lambda w, h: w,
-            "the rows come back in their old order.",
-            "Cutting and joining alone move nothing: swap two axes in between.",
-        ),
-        "Halves exchanged": Wrong(
-            lambda w, h: w.unflatten(0, (h, 2, -1)).flip(1).flatten(0, 2),
-            "you exchange the two halves of each head.",
-            "Partners must become neighbours: exchange the axes, not the halves.",
-        ),
         "The second one first": Wrong(
             Change("torch.stack([first, second], dim=2)", "torch.stack([second, first], dim=2)"),
             "in each pair the second feature comes first.",
             "The order within a pair decides which way it turns.",
-        ),
-        "Still in pairs": Wrong(
-            Change("pairs.reshape(width, d_model)", "pairs"),
-            "heads or pairs still have axes of their own.",
-            "A weight has two axes: flatten(0, 2).",
-            also=(Change("pairs.reshape(width, d_model)", "pairs.flatten(1, 2)"),),
         ),
     },
     see="From one layout to the other",
@@ -288,14 +282,13 @@ def _turned_by_rotate_half(x, positions):
     return x * angle.cos() + partner * angle.sin()
 
 
-def _by_feature(exponents, neighbours=False):
-    """Return a solution with an exponent for each feature, whose partner is half a head away or next to it."""
+def _by_feature(exponents):
+    """Return a solution with an exponent for each feature, whose partner is half a head away."""
 
     def answer(x, positions):
         angle = positions[:, None, :, None] * 10000.0 ** -exponents(x.shape[-1])
-        a, b = (x[..., 0::2], x[..., 1::2]) if neighbours else x.chunk(2, dim=-1)
-        partner = torch.stack([-b, a], dim=-1).flatten(-2) if neighbours else torch.cat([-b, a], dim=-1)
-        return x * angle.cos() + partner * angle.sin()
+        a, b = x.chunk(2, dim=-1)
+        return x * angle.cos() + torch.cat([-b, a], dim=-1) * angle.sin()
 
     return answer
 
@@ -334,6 +327,19 @@ turned_pairs = Exercise(
             "you pair features 0 and 1, as in the interleaved layout.",
             "In rotate-half, feature 0 is paired with feature head_dim / 2.",
         ),
+        "Turned halfway": Wrong(
+            Change("second = a * sin", "second = first * sin"),
+            "the second half is computed from the first half after that has been turned.",
+            "Both need the numbers from before: keep them, a, b = x.chunk(2, dim=-1), until both are done.",
+        ),
+        "Pairs from both ends": Wrong(
+            Change(
+                "torch.cat([-x[..., half:], x[..., :half]], dim=-1)",
+                "x.flip(-1) * torch.cat([-torch.ones(half), torch.ones(half)])",
+            ),
+            "you pair the first feature with the last one, as flip does.",
+            "In rotate-half, feature 0 is paired with feature head_dim / 2: exchange the halves, without turning them.",
+        ),
         "Taken in one layout, put back in the other": Wrong(
             Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
             "you take the pairs out in one layout, as halves or neighbours, and put them back in the other.",
@@ -351,14 +357,6 @@ turned_pairs = Exercise(
             "away. So the two features of a pair turn by different angles.",
             "In rotate-half, the angles are cat([angle, angle], -1): feature i and feature i + head_dim / 2 share one "
             "angle.",
-            also=(
-                Wrong(
-                    _by_feature(lambda d: torch.arange(0, d, 2).repeat(2) / d, neighbours=True),
-                    "cos and sin are laid out in two halves, as in rotate-half, but the partner is the neighbour. So "
-                    "the two features of a pair turn by different angles.",
-                    "In rotate-half, the partner of feature i is feature i + head_dim / 2: cat([-b, a], -1).",
-                ),
-            ),
         ),
         "A speed for each feature": Wrong(
             _by_feature(lambda d: torch.arange(d) / d),
@@ -379,36 +377,11 @@ turned_pairs = Exercise(
             "head_dim, 2).",
             also=(
                 Wrong(
-                    Change("torch.arange(half) / half", "2 * torch.arange(half) / half"),
-                    "the exponent is -4 i / head_dim.",
-                    "It should be -2 i / head_dim, and torch.arange(0, head_dim, 2) already contains the 2.",
-                ),
-                Wrong(
-                    Change("torch.arange(half) / half", "-torch.arange(half) / half"),
-                    "the exponent has no minus sign, so the later pairs turn faster.",
-                    "It should be -2 i / head_dim, so that the first pair is the fastest.",
-                ),
-                Wrong(
                     Change("torch.arange(half) / half", "torch.arange(1, half + 1) / half"),
                     "you number the pairs from 1.",
                     "Pair 0 turns by 1 radian for each position: 10000 ** 0 is 1.",
                 ),
-                Wrong(
-                    Change("torch.arange(half) / half", "torch.arange(half) / max(half - 1, 1)"),
-                    "your exponents run from 0 to -1, both included, as in some sinusoidal encodings.",
-                    "The last pair stops short of -1: divide by head_dim / 2, not by one less.",
-                ),
             ),
-        ),
-        "All at one speed": Wrong(
-            Change("torch.arange(half) / half", "torch.zeros(half)"),
-            "all pairs turn by one radian for each position.",
-            "Pair i turns at 10000 ** (-2 * i / head_dim): the first pair fast, the last one slowly.",
-        ),
-        "Positions from 0": Wrong(
-            Change("positions[:, :, None]", "torch.arange(T).expand(B, T)[:, :, None]"),
-            "you assume that the positions are 0 to T - 1.",
-            "They are given, and each sample has its own.",
         ),
         "Positions from 1": Wrong(
             Change("positions[:, :, None]", "(positions + 1)[:, :, None]"),
@@ -416,28 +389,10 @@ turned_pairs = Exercise(
             "Use them as given: position 0 is not rotated at all.",
             also=(Change("positions[:, :, None]", "torch.arange(1, T + 1).expand(B, T)[:, :, None]"),),
         ),
-        "Counted from the first": Wrong(
-            Change("positions[:, :, None]", "(positions - positions[:, :1])[:, :, None]"),
-            "you subtract the first position from all of them.",
-            "Scores depend only on distances, but the keys that this x meets may be elsewhere: rotate by the position "
-            "as given.",
-            also=(Change("positions[:, :, None]", "(positions - positions.min())[:, :, None]"),),
-        ),
         "The first sample's positions": Wrong(
             Change("positions[:, :, None]", "positions[:1, :, None]"),
             "all samples get the positions of the first sample.",
             "Each sample has its own positions, (B, T). Give them a head axis of size 1.",
-        ),
-        "Added, not turned": Wrong(
-            Change("torch.cat([first, second], dim=-1)", "x + torch.cat([sin, cos], dim=-1)"),
-            "you add sines and cosines to x, as you would to an embedding.",
-            "Here they rotate pairs: a cos - b sin in front, followed by a sin + b cos.",
-            also=(Change("torch.cat([first, second], dim=-1)", "x + torch.cat([cos, sin], dim=-1)"),),
-        ),
-        "Sine and cosine exchanged": Wrong(
-            Change("cos = angle.cos()\n    sin = angle.sin()", "cos = angle.sin()\n    sin = angle.cos()"),
-            "sin is where cos belongs, and cos is where sin belongs.",
-            "An angle of 0 must leave x as it is: a cos - b sin in front.",
         ),
     },
     see="Told by turning",

@@ -53,12 +53,6 @@ def _one_after_the_shift(scores):
     return e / (1 + e.sum(-1, keepdim=True))
 
 
-def _one_shifted_the_other_way(scores):
-    largest = scores.amax(-1, keepdim=True)
-    e = (scores - largest).exp()
-    return e / (largest.exp() + e.sum(-1, keepdim=True))
-
-
 def _quiet_cases():
     by_hand = torch.tensor([[0.0, 0.0, 0.0], [-9.0, 0.0, 2.0]])  # a quarter each, and a row with different keys
     large = 1000 * draw(3, 2, 4, 3)
@@ -85,10 +79,10 @@ quiet_softmax = Exercise(
         "With a column: drop its weight afterwards, [..., 1:]. By hand: the 1 becomes e^-largest.",
     ),
     wrong={
-        "The plain softmax": Wrong(
-            lambda s: s.softmax(-1),
-            "the weights of a row sum to 1.",
-            "The 1 in the denominator is missing. With it, a row may sum to less.",
+        "The largest score alone": Wrong(
+            lambda s: s.softmax(-1) * s.amax(-1, keepdim=True).sigmoid(),
+            "you multiply the plain softmax by the sigmoid of the largest score.",
+            "All scores count beside the 1, not only the largest: that would be the sigmoid of logsumexp(-1).",
         ),
         "The column is left in": Wrong(
             lambda s: F.pad(s, (0, 1)).softmax(-1),
@@ -103,6 +97,7 @@ quiet_softmax = Exercise(
             also=(
                 lambda s: (s.exp() / (1 + s.exp().sum(-1, keepdim=True))).nan_to_num(),
                 lambda s: s.double().exp() / (1 + s.double().exp().sum(-1, keepdim=True)),
+                lambda s: (s.exp() / (1 + s.exp().sum(-1, keepdim=True))).nan_to_num(1.0),
             ),
         ),
         "Large scores are cut off": Wrong(
@@ -116,27 +111,10 @@ quiet_softmax = Exercise(
             "your additional score is 1, which adds e to the sum.",
             "The 1 is e to the power of 0, so that score must be 0.",
         ),
-        "A 1 for each key": Wrong(
-            lambda s: s.exp() / (1 + s.exp()).sum(-1, keepdim=True),
-            "you add 1 to each e^s before you sum, so it is added once for each key.",
-            "Add it only once, to the sum: 1 + e.sum(-1, keepdim=True). And e^1000 does not fit into a float.",
-        ),
         "A 1 after the shift": Wrong(
             _one_after_the_shift,
             "you subtract the largest score, but the 1 stays a 1.",
             "The 1 stands for a score of 0, which must be shifted as well: it becomes e^-largest.",
-            also=(
-                Wrong(
-                    _one_shifted_the_other_way,
-                    "you subtract the largest score from all scores, but add it to the score of the 1.",
-                    "Subtract it there as well: 0 - largest, so the 1 becomes e^-largest.",
-                ),
-            ),
-        ),
-        "Over the queries": Wrong(
-            lambda s: F.pad(s.mT, (1, 0)).softmax(-1)[..., 1:].mT,
-            "you sum over the queries.",
-            "Each query shares out its own weight, so sum over the last axis.",
         ),
         "The wrong column is left out": Wrong(
             lambda s: F.pad(s, (1, 0)).softmax(-1)[..., :-1],
@@ -187,20 +165,10 @@ normed_scores = Exercise(
         "The products are cosines, from -1 to 1. Multiply by gain last, and leave out the root of head_dim.",
     ),
     wrong={
-        "Only the queries": Wrong(
-            Change("k = k / k_length", "k = k"),
-            "the keys keep their lengths.",
-            "A long key still makes large scores for every query. Give both queries and keys length 1.",
-        ),
         "The root as well": Wrong(
             Change("gain * cosines", "gain * cosines / q.shape[-1] ** 0.5"),
             "you divide the scores by the root of head_dim as well.",
             "The root is for products that grow with head_dim. Cosines do not, and gain takes its place.",
-        ),
-        "The length of all heads": Wrong(
-            _normed_over(1, 3),
-            "you take a token's length over all heads together.",
-            "Each head has its own queries: normalise after the split, over head_dim alone.",
         ),
         "Over the heads": Wrong(
             lambda q, k, gain: gain * F.normalize(q) @ F.normalize(k).mT,
@@ -220,12 +188,6 @@ normed_scores = Exercise(
                     "Some models do that. The task asks for length 1 and the same direction: F.normalize(q, dim=-1).",
                 ),
             ),
-        ),
-        "Nothing is normalised": Wrong(
-            lambda q, k, gain: gain * q @ k.mT,
-            "q and k keep their lengths.",
-            "Divide each by its length before the product: F.normalize(q, dim=-1).",
-            also=(lambda q, k, gain: gain * q @ k.mT / q.shape[-1] ** 0.5,),
         ),
         "The scores were normalised": Wrong(
             lambda q, k, gain: gain * F.normalize(q @ k.mT, dim=-1),
@@ -291,25 +253,29 @@ mean_share = Exercise(
             "look.",
             also=(lambda w, m: w.sum((0, 2)) / w.sum((0, 2, 3))[:, None],),
         ),
-        "A sum": Wrong(
-            lambda w, m: w.sum((0, 2)),
-            "you sum the weights.",
-            "A key that more queries see gets a larger sum: divide by their number.",
-        ),
         "Queries that gave it something": Wrong(
             lambda w, m: w.sum((0, 2)) / (w > 0).sum((0, 2)).clamp(min=1),
             "you count the queries with a weight above 0.",
             "A query may see a key and give it nothing, which counts as 0 in the mean. The mask says who may see it.",
         ),
-        "Counted as under a causal mask": Wrong(
-            lambda w, m: w.sum((0, 2)) / (len(w) * (w.shape[2] - torch.arange(w.shape[3])).clamp(min=1)),
-            "you count Tq - i queries for key i.",
-            "That is right under a causal mask. Here you may get any mask, so count in the mask itself.",
-        ),
         "Keys counted, not queries": Wrong(
             lambda w, m: (w / m.sum(-1, keepdim=True).clamp(min=1)[:, None]).sum((0, 2)),
             "you count how many keys each query sees.",
             "Count how many queries see each key: sum the mask over samples and queries, axes 0 and 1.",
+            also=(lambda w, m: (w / m.sum(-1, keepdim=True).clamp(min=1)[:, None]).sum(2).mean(0),),
+        ),
+        "One query too many": Wrong(
+            Change("seen.clamp(min=1)", "seen + 1"),
+            "you add 1 to each count, so all means are too small.",
+            "Only a count of 0 needs help: clamp(min=1).",
+        ),
+        "Heads mixed by a reshape": Wrong(
+            lambda w, m: w.reshape(w.shape[1], -1, w.shape[3]).sum(1) / m.sum((0, 1)).clamp(min=1),
+            "you join samples and queries with a reshape, but the heads are between them, so heads and samples mix.",
+            "First bring the heads to the front, transpose(0, 1), or sum over axes 0 and 2.",
+            also=(
+                lambda w, m: (w.reshape(w.shape[1], -1, w.shape[3]) * m.flatten(0, 1)).sum(1) / m.sum((0, 1)).clamp(1),
+            ),
         ),
         "NaN for a hidden key": Wrong(
             Change("seen = seen.clamp(min=1)", "seen = seen + 0"),
@@ -327,11 +293,6 @@ mean_share = Exercise(
             lambda w, m: w.sum((0, 3)) / m.sum((0, 2)).clamp(min=1),
             "you sum over the keys, so this says how much each query gives.",
             "The task asks what a key gets: sum over the queries, the second-to-last axis.",
-        ),
-        "Heads averaged": Wrong(
-            lambda w, m: w.mean(1).sum((0, 1)) / m.sum((0, 1)).clamp(min=1),
-            "you average over the heads.",
-            "Each head has sinks of its own, or none, so keep the head axis.",
         ),
     },
     see="A first column that is no sink",

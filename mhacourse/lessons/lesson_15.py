@@ -53,6 +53,18 @@ def _box(seed, d_model, num_heads, bias=True):
     return f
 
 
+def _fitted(times):
+    """Return the answer that fits V to this many times d_model random tokens, without a constant."""
+
+    def answer(f, d_model):
+        x = torch.randn(times * d_model, d_model)
+        y = f(x[:, None])[:, 0]
+        fit = torch.linalg.lstsq(x, y).solution
+        return fit.T, (y - x @ fit).mean(0)
+
+    return answer
+
+
 value_path = Exercise(
     task=(
         "Write value_path(f, d_model). f takes (B, T, d_model) and returns the same shape; for one token alone it "
@@ -82,10 +94,16 @@ value_path = Exercise(
                 lambda f, n: (f(torch.eye(n)[:, None])[:, 0].T, torch.zeros(n)),
             ),
         ),
-        "The constant along the wrong axis": Wrong(
-            Change("V = V.T", "V = alone.T - constant"),
-            "you transpose before you subtract the constant, so each column loses only a single number of it.",
-            "Number i of the constant belongs to row i of V: subtract the constant from the output, then transpose.",
+        "Twice as large": Wrong(
+            Change("V = alone - constant", "V = 2 * (alone - constant)"),
+            "your V is twice as large as it should be.",
+            "f(e_i) minus the constant is a column of V; f(e_i) - f(-e_i) is two of them.",
+        ),
+        "Fitted without a constant": Wrong(
+            _fitted(4),
+            "you fit a matrix alone to tokens drawn at random, so some of the constant ends up in V.",
+            "Subtract f of a token of zeros first, or give the fit a column of ones.",
+            also=tuple(map(_fitted, (1, 2, 3, 5, 8, 10, 16, 20, 50, 100))),
         ),
         "Not a token of zeros": Wrong(
             Change("f(nothing)", "f(nothing + 1)"),
@@ -96,6 +114,11 @@ value_path = Exercise(
                     Change("f(nothing)", "f(torch.randn_like(nothing))"),
                     "your constant is the output for a token drawn at random, which includes V times that token.",
                     "Only a token of zeros leaves nothing but the constant: torch.zeros(1, 1, d_model).",
+                ),
+                Wrong(
+                    lambda f, n: ((V := value_path_solution(f, n)[0]), f(torch.ones(1, 1, n))[0, 0] - V.sum(0)),
+                    "from the output for a token of ones you subtract the sums of the columns of V.",
+                    "V times a token of ones sums its rows, sum(1). Or take a token of zeros, and subtract nothing.",
                 ),
             ),
         ),
@@ -170,9 +193,8 @@ def _kept(size, least):
     return lambda moved: moved.diff(dim=0)[size(moved) > least]
 
 
-def _rounded(moved, digits):
-    rounded = moved.round(decimals=digits).diff(dim=0)
-    return rounded[rounded.norm(dim=1) > 0]
+def _long(steps):
+    return steps[steps.norm(dim=1) > 1e-2]
 
 
 def _walk_cases():
@@ -215,11 +237,6 @@ walk_steps = Exercise(
             "you return a row for each point where anything changes, even if it is only rounding.",
             "On a plateau, the numbers differ in their last digits. Only a row longer than 1e-2 is a step.",
         ),
-        "All differences": Wrong(
-            Change("steps[found]", "steps"),
-            "you return the differences of all neighbours, and nearly all of these are rounding.",
-            "Keep the rows whose norm is above 1e-2.",
-        ),
         "From the start": Wrong(
             lambda m: (m[1:] - m[0])[(m[1:] - m[:-1]).norm(dim=1) > 1e-2],
             "you subtract the first plateau from each, so a later step includes all earlier ones.",
@@ -244,6 +261,12 @@ walk_steps = Exercise(
             "you subtract neighbouring features of one point.",
             "A step leads from one point to the next: dim=0.",
         ),
+        "Lengths compared": Wrong(
+            _kept(lambda m: m.norm(dim=1).diff().abs(), 0.1),
+            "you compare how long neighbouring points are, so a step that only turns a point is missed.",
+            "First subtract the points, then take the length: moved.diff(dim=0).norm(dim=1).",
+            also=(_kept(lambda m: m.norm(dim=1).diff().abs(), 1e-2),),
+        ),
         "Out of order": Wrong(
             lambda m: m.diff(dim=0).unique(dim=0),
             "your rows are not in the order of the walk, as happens with unique, sort and argsort.",
@@ -251,6 +274,7 @@ walk_steps = Exercise(
             also=(
                 lambda m: m.unique(dim=0).diff(dim=0),
                 *(lambda m, n=n: m.round(decimals=n).unique(dim=0).diff(dim=0) for n in (2, 3, 4)),
+                *(lambda m, n=n: _long(m.diff(dim=0).round(decimals=n).unique(dim=0)) for n in (2, 3, 4)),
                 lambda m: _sorted(walk_steps_solution(m), descending=True),
                 lambda m: _sorted(walk_steps_solution(m), descending=False),
             ),
@@ -266,16 +290,6 @@ walk_steps = Exercise(
                     "you drop steps whose features sum to 0 or less.",
                     "The norm tells you how long a step is: norm(dim=1).",
                 ),
-            ),
-        ),
-        "Rounded": Wrong(
-            lambda m: _rounded(m, 2),
-            "your steps are rounded numbers, and a plateau close to a rounding boundary looks like a step.",
-            "Leave the numbers as they are, and drop the rows whose norm is below 1e-2.",
-            also=(
-                lambda m: _rounded(m, 3),
-                lambda m: _rounded(m, 4),
-                *(lambda m, n=n: walk_steps_solution(m.round(decimals=n)) for n in (2, 3, 4)),
             ),
         ),
     },
@@ -300,6 +314,14 @@ def _looks_by_products(moved, writes):
     overlaps = writes @ writes.T  # (heads, heads)
     inverse = torch.linalg.inv(overlaps)
     return products @ inverse
+
+
+def _looks_one_by_one(moved, writes):
+    looks = []
+    for write in writes:
+        looks.append(moved @ write / (write @ write))
+        moved = moved - looks[-1][:, None] * write
+    return torch.stack(looks, dim=1)
 
 
 def _looks_cases():
@@ -340,12 +362,25 @@ looks_from_outside = Exercise(
             "you take each head's share as if the other heads were not there.",
             "That is right for vectors at right angles, but these are not: solve for all heads at once, by least "
             "squares.",
+            also=(
+                Wrong(
+                    _looks_one_by_one,
+                    "you take one head after the other, so the first ones also get what the later ones wrote along "
+                    "them.",
+                    "Solve for all heads at once, by least squares.",
+                ),
+            ),
         ),
         "Drawn towards 0": Wrong(
             lambda m, w: torch.linalg.solve(w @ w.T + 0.1 * torch.eye(len(w), dtype=w.dtype), w @ m.T).T,
             "you add a number to the diagonal (a ridge), which makes all looks too small.",
             "Nothing is uncertain here: solve the equations as they are.",
             also=(lambda m, w: torch.linalg.solve(w @ w.T + 0.01 * torch.eye(len(w), dtype=w.dtype), w @ m.T).T,),
+        ),
+        "The mean taken off": Wrong(
+            Change("moved @ inverse", "(moved - moved.mean(0)) @ inverse"),
+            "you first subtract the mean over the contexts, and with it how much each head looks on average.",
+            "The sum over heads has no constant in it: solve for moved as it is.",
         ),
         "Contexts as columns": Wrong(
             lambda m, w: torch.linalg.lstsq(w.T, m.T).solution,
@@ -365,29 +400,6 @@ looks_from_outside = Exercise(
             also=(
                 lambda m, w: F.normalize(m @ torch.linalg.pinv(w), p=1, dim=-1),
                 lambda m, w: (looks := (m @ torch.linalg.pinv(w)).clamp(min=0)) / looks.sum(-1, keepdim=True),
-            ),
-        ),
-        "Solved without transposing": Wrong(
-            lambda m, w: torch.linalg.lstsq(w, m).solution,
-            "you solve writes @ X = moved, or multiply from the left.",
-            "Here the unknown is on the left, moved = looks @ writes: transpose both, and transpose the solution back.",
-            also=(
-                lambda m, w: torch.linalg.lstsq(w.T, m).solution,
-                lambda m, w: torch.linalg.pinv(w) @ m,
-            ),
-        ),
-        "solve and inv want as many equations as unknowns": Wrong(
-            lambda m, w: torch.linalg.solve(w.T, m.T).T,
-            "you use functions for square matrices, but writes has a row for each head and a column for each feature.",
-            "lstsq and pinv take any shape.",
-            also=(
-                lambda m, w: torch.linalg.solve(w, m),
-                lambda m, w: m @ torch.linalg.inv(w),
-                Wrong(
-                    lambda m, w: m @ w.T @ torch.linalg.inv(w.T @ w),
-                    "writes.T @ writes is (d_model, d_model), and with fewer heads than features it has no inverse.",
-                    "The products of the heads with each other do have one: writes @ writes.T. Or use pinv or lstsq.",
-                ),
             ),
         ),
         "Cut off at 0 and 1": Wrong(
@@ -480,18 +492,6 @@ twin_keys = Exercise(
                 lambda k, m: _twin(k, m[-1:].expand(len(m), -1, -1)),
             ),
         ),
-        "Not cut into heads": Wrong(
-            lambda k, m: torch.linalg.inv(m).mT @ k,
-            "you multiply each head's matrix by the whole of W_k, which holds the rows of all heads.",
-            "Cut W_k into its heads first, W_k.unflatten(0, (num_heads, -1)), and join them again at the end, "
-            ".flatten(0, 1).",
-            also=(
-                lambda k, m: torch.linalg.inv(m) @ k,
-                lambda k, m: torch.linalg.inv(m).T @ k,
-                lambda k, m: torch.cat([torch.linalg.inv(one).T @ k for one in m]),
-                lambda k, m: torch.cat([torch.linalg.inv(one) @ k for one in m]),
-            ),
-        ),
         "Heads dealt out in turn": Wrong(
             lambda k, m: torch.einsum("hij,jhd->ihd", torch.linalg.inv(m).mT, k.unflatten(0, (-1, len(m)))).flatten(
                 0, 1
@@ -499,11 +499,6 @@ twin_keys = Exercise(
             "you take rows 0, h, 2h, … as the rows of head 0.",
             "The rows of a head are side by side: unflatten(0, (num_heads, -1)).",
             also=(lambda k, m: (torch.linalg.inv(m).mT @ k.unflatten(0, (-1, len(m))).transpose(0, 1)).flatten(0, 1),),
-        ),
-        "Features cut, not rows": Wrong(
-            lambda k, m: torch.linalg.inv(m).mT @ k.unflatten(1, (len(m), -1)),
-            "you cut the columns of W_k, which are the features that all heads read.",
-            "A head owns some of the rows: unflatten(0, (num_heads, -1)).",
         ),
         "One over each number": Wrong(
             lambda k, m: _twin(k, m, lambda x: 1 / x.mT),

@@ -84,18 +84,24 @@ terms = Exercise(
             Change("q_parts.shape[-1] ** 0.5", "q_parts.shape[-1]"),
             "you divide by head_dim, without the root.",
             "The score is q·k / √head_dim (lesson 02).",
+            also=(
+                Wrong(
+                    Change("q_parts.shape[-1] ** 0.5", "(q_parts.shape[-1] // 2)"),
+                    "you divide by half of head_dim, not by its root.",
+                    "The power comes before // and *, so write ** 0.5, or math.sqrt.",
+                ),
+            ),
         ),
         "Each source with itself only": Wrong(
             lambda q_parts, k_parts: torch.diag((q_parts * k_parts).sum(-1) / q_parts.shape[-1] ** 0.5),
             "you keep only the pairs of a source with itself.",
             "A product of two sums contains every pair: token × head is a term of its own.",
-            also=(
-                Wrong(
-                    lambda q_parts, k_parts: (q_parts * k_parts).sum(-1) / q_parts.shape[-1] ** 0.5,
-                    "you return only the pairs of a source with itself, as a list.",
-                    "A product of two sums contains every pair, S times S of them.",
-                ),
-            ),
+        ),
+        "Summed before the product": Wrong(
+            lambda q_parts, k_parts: torch.outer(q_parts.sum(-1), k_parts.sum(-1)) / q_parts.shape[-1] ** 0.5,
+            "you add up the features of each part before you multiply.",
+            "A dot product multiplies feature by feature and adds up last: q_parts @ k_parts.T.",
+            also=(lambda q_parts, k_parts: torch.outer(q_parts.sum(-1), k_parts.sum(-1)),),
         ),
         "Shares, not terms": Wrong(
             lambda q_parts, k_parts: (q_parts @ k_parts.T) / (q_parts @ k_parts.T).sum(),
@@ -150,13 +156,6 @@ lead = Exercise(
             Change("terms[..., : query + 1].mean(-1)", "terms.mean(-1)"),
             "your mean is over all keys, including those after the query.",
             "The softmax never sees those: cut at query + 1.",
-            also=(
-                Wrong(
-                    lambda terms, query, key: terms[..., key] - terms[..., : query + 1].sum(-1) / terms.shape[-1],
-                    "you add up the terms of the keys that the query sees, but divide by the number of all keys.",
-                    "The query sees query + 1 keys: divide by that number.",
-                ),
-            ),
         ),
         "Not itself": Wrong(
             Change(": query + 1]", ": query]"),
@@ -167,6 +166,18 @@ lead = Exercise(
             lambda terms, query, key: terms[..., key] - terms[..., [i for i in range(query + 1) if i != key]].mean(-1),
             "you leave the key itself out of the mean.",
             "The task asks for the mean over all keys that the query may see, including the chosen one.",
+        ),
+        "Not the plain mean": Wrong(
+            Change("].mean(-1)", "].median(-1).values"),
+            "you subtract the median.",
+            "The task asks for the mean: .mean(-1).",
+            also=(
+                Wrong(
+                    Change("].mean(-1)", "] @ terms[..., : query + 1].sum((0, 1)).softmax(-1)"),
+                    "in your mean, each key counts as much as the attention that it gets.",
+                    "The task asks for the plain mean over all keys that the query may see: .mean(-1).",
+                ),
+            ),
         ),
         "The best other key": Wrong(
             lambda terms, query, key: terms[..., key] - terms[..., [i for i in range(query + 1) if i != key]].amax(-1),
@@ -196,10 +207,6 @@ def _copying_in_a_loop(W_v, W_o, E, U):
         said = U @ written  # (letters,)
         copied.append(said.argmax().item() == letter)
     return torch.tensor(copied)
-
-
-def _share(letters):
-    return (letters == torch.arange(len(letters))).float().mean()
 
 
 def _copying_cases():
@@ -241,23 +248,10 @@ copying = Exercise(
             "you compare what the head writes with the embedding.",
             "The model names a letter with its readout U, which need not be the embedding.",
         ),
-        "W_o before W_v": Wrong(
-            lambda W_v, W_o, E, U: (E @ W_o @ W_v @ U.T).argmax(1) == torch.arange(len(E)),
-            "with letters as rows, E @ W_o @ W_v sends them through W_o first.",
-            "To send a row through a matrix, multiply it by the transpose: E @ W_v.T @ W_o.T @ U.T. Or use letters as "
-            "columns: U @ W_o @ W_v @ E.T.",
-        ),
-        "Indices of letters": Wrong(
-            lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(0),
-            "for each letter, you return which one is raised most.",
-            "The task asks whether that is the letter itself: compare with torch.arange(len(E)).",
-            also=(
-                Wrong(
-                    lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).argmax(1),
-                    "for each letter that is said, you return which one raises it most.",
-                    "Columns are the letters looked at, so take argmax(0), then compare with torch.arange(len(E)).",
-                ),
-            ),
+        "The letter's own embedding as well": Wrong(
+            Change("W_o @ W_v @ E.T", "(W_o @ W_v + torch.eye(len(W_o))) @ E.T"),
+            "you add the embedding to what the head writes.",
+            "The question is what the head alone raises: only what goes through W_v and W_o counts.",
         ),
         "Without the sign": Wrong(
             Change("ov.argmax(0)", "ov.abs().argmax(0)"),
@@ -270,14 +264,14 @@ copying = Exercise(
             "A head copies a letter only if it raises this one most.",
             also=(
                 Wrong(
-                    lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > (U @ W_o @ W_v @ E.T).mean(0),
-                    "you count every letter that is raised by more than the mean over all letters.",
-                    "A head copies a letter only if it raises this one most.",
-                ),
-                Wrong(
                     lambda W_v, W_o, E, U: torch.linalg.eigvals(U @ W_o @ W_v @ E.T).real > 0,
                     "you look at the signs of eigenvalues, which belong to no single letter.",
                     "Take a letter's column of U @ W_o @ W_v @ E.T: is its largest entry in the letter's own row?",
+                ),
+                Wrong(
+                    lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).softmax(0).diagonal() > 0.5,
+                    "you ask for a probability above one half.",
+                    "The letter that is raised most may have less: compare argmax(0) with torch.arange(len(E)).",
                 ),
             ),
         ),
@@ -286,18 +280,6 @@ copying = Exercise(
             "you return the share of letters that are copied.",
             "The task asks which ones: True or False for each letter.",
             also=(
-                Wrong(
-                    lambda W_v, W_o, E, U: _share((U @ W_o @ W_v @ E.T).argmax(1)),
-                    "you return a share, and for each letter that is said, argmax(1) asks which letter raises it most.",
-                    "The task asks for True or False for each letter looked at, that is, for each column: compare "
-                    "argmax(0) with torch.arange.",
-                ),
-                Wrong(
-                    lambda W_v, W_o, E, U: _share((E @ W_o @ W_v @ U.T).argmax(1)),
-                    "you return a share, and with letters as rows, E @ W_o @ W_v sends them through W_o first.",
-                    "The task asks for True or False for each letter. As columns, letters go through W_v first: U @ "
-                    "W_o @ W_v @ E.T.",
-                ),
                 *(
                     Wrong(
                         lambda W_v, W_o, E, U, score=score, whole=whole: score(

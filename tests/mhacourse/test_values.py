@@ -31,20 +31,32 @@ SAYS = [
     (1001, float("nan"), "no number that one can reckon with"),
     (1001, (1, 2, 3), "One number is asked for, without brackets; you gave 3."),
     # numbers in a row
-    ((1216, 1280), torch.tensor([1280, 1216]), "Numbers 0 and 1 are exchanged."),
+    ((1216, 1280), torch.tensor([1280, 1216]), "The first and second numbers are exchanged."),
     ((10, 20, 30), (20, 30, 10), "The right numbers, in another order."),
-    ((10, 20, 30), (10, 30), "3 numbers are asked for; you gave 2. Number 1 is missing; the others are right."),
-    ((1001, 2400), (1001, 2400 * 12), "Number 0 is right, number 1 not. Number 1: 12 times too large: num_heads"),
+    (
+        (10, 20, 30),
+        (10, 30),
+        "3 numbers are asked for; you gave 2. The second number is missing; the others are right.",
+    ),
+    (
+        (1001, 2400),
+        (1001, 2400 * 12),
+        "The first number is right, the second number not. The second number: 12 times too large",
+    ),
     ((1001, 2003), (2002, 4006), "All of them: Two times too large."),
     ((1001, 2003), ((1001, 2003),), "write them in one row, without inner brackets"),
     # a guess speaks only where it explains all
-    ((1001, 2003, 3005), (2002, 3, 3005), "Number 2 is right, numbers 0 and 1 not."),
+    ((1001, 2003, 3005), (2002, 3, 3005), "The third number is right, the first and second numbers not."),
     # shapes
-    (SHAPES, (*SHAPES[:2], (4, 128, 12, 64)), "Shapes 0 and 1 are right. Shape 2: Numbers 1 and 2 are exchanged."),
-    (SHAPES, (*SHAPES[:2], (4, 12, 128)), "Shape 2: 4 numbers are asked for; you gave 3."),
+    (
+        SHAPES,
+        (*SHAPES[:2], (4, 128, 12, 64)),
+        "The first and second shapes are right. The third shape: The second and third numbers are",
+    ),
+    (SHAPES, (*SHAPES[:2], (4, 12, 128)), "The third shape: 4 numbers are asked for; you gave 3."),
     (SHAPES, SHAPES[:2], "3 shapes are asked for; you gave 2."),
     # a table
-    (TABLE, [[2, 3, 4], [12, 13, 14], [22, 23, 24]], "Row 1: 2 numbers are asked for; you gave 3.", {}),
+    (TABLE, [[2, 3, 4], [12, 13, 14], [22, 23, 24]], "The second row: 2 numbers are asked for; you gave 3.", {}),
     (640, 640 * 64, "T or head_dim is in it once", {"T": 64, "head_dim": 64}),  # both, where two are alike
 ]
 
@@ -59,7 +71,9 @@ def test_says_what_wrong_numbers_are_and_nothing_of_what_is_near_them():
     assert "num_heads" not in said_of(1001, 1001 * 12) + said_of(1001.5, 1001.5 * 12)
     assert repr(check.spread(7.5)).splitlines()[1] == "  7.5 is not right."
     text = repr(check.bert_shapes(((4, 128, 7), (4, 128, 768), (4, 12, 128, 64))))
-    assert "Shape 0: Numbers 0 and 1 are right, number 2 not." in text and "2304" not in text
+    assert (
+        "The first shape: The first and second numbers are right, the third number not." in text and "2304" not in text
+    )
     assert Exercise("Two.", (2.5, 7), ("-",))((2.51, 7)).passed, "three digits are enough"
 
 

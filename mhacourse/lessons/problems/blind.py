@@ -70,6 +70,22 @@ def _reordered(calls: Sequence[Call], name: str = "x", axis: int = 1) -> bool:
     return len({*map(str, given)}) > len({str(in_order(samples, axis)) for samples in given})
 
 
+def _features_changed(calls: Sequence[Call]) -> bool:
+    """Return whether some features of every token differ from those of the first call, and the others do not."""
+    differ = [(call.x != calls[0].x).flatten(0, 1) for call in calls[1:] if call.x.shape == calls[0].x.shape]
+    return any(bool(each.any(1).all() and not each.any(0).all()) for each in differ)
+
+
+def _combined(calls: Sequence[Call]) -> bool:
+    """Return whether a call gets a multiple of what another one gets, or a mean over its samples or its tokens."""
+    for x, y in ((one.x, other.x) for one in calls for other in calls if one is not other):
+        ways = [x.mean(i, keepdim=True) for i in (0, 1) if not x.equal(x.narrow(i, 0, 1).expand_as(x))]
+        ways += [] if torch.allclose(x, y) else [x * (y.flatten()[0] / x.flatten()[0])]
+        if any(way.shape == y.shape and torch.allclose(way, y, atol=1e-6) for way in ways):
+            return True
+    return False
+
+
 def _whole(call: Call, calls: Sequence[Call]) -> Tensor | None:
     """Return the outputs of a call's tokens in another call that has more of them, if neither has a mask."""
     T = call.x.shape[1]
@@ -143,6 +159,17 @@ def _in_eval(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
 
 def _drawn_where_changed(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
     return torch.where(_samples_changed(call, calls)[:, None, None], _drawn(y), y)
+
+
+def _drawn_where_hidden(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
+    hides = (
+        torch.zeros(len(y)).bool() if call.mask is None else ~_mask(call, y).expand(len(y), -1, -1).flatten(1).all(1)
+    )
+    return torch.where(hides[:, None, None], _drawn(y), y)
+
+
+def _of_another_length(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
+    return y * (1 + torch.rand(y[..., :1].shape, generator=_CHANCE))
 
 
 _CHANCE = torch.Generator().manual_seed(0)  # others in each call, whatever a test sows
@@ -415,6 +442,18 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "cut": lambda calls: any(_whole(call, calls) is not None for call in calls),
     "x, not memory": lambda calls: not UNSEEN["no memory"](calls),
     "row 0": lambda calls: any(call.x.shape[1] > 1 for call in calls),
+    "loose": lambda calls: True,
+    "lengths": lambda calls: True,
+    "open samples": lambda calls: any(
+        mask.ndim == 3 and 0 < mask.all(2).all(1).sum() < len(mask) for mask in _masks(calls)
+    ),
+    "x alone": lambda calls: (
+        not UNSEEN["no memory"](calls)
+        and len({str(call.x.tolist()) for call in calls}) > 1
+        and all(_alike(calls[0].given, {**call.given, "x": calls[0].x}) for call in calls)
+    ),
+    "features changed": _features_changed,
+    "combined": _combined,
     "another sample": lambda calls: any(0 < _samples_changed(call, calls).sum() < len(call.x) for call in calls),
 }
 
@@ -440,7 +479,7 @@ def _second_name(source: str) -> str:
     """Return the line that gives a tensor a second name, where both names are used together; else nothing."""
     lines = [line.strip() for line in re.split(r"[;\n]", source)]
     for line in lines:
-        names = re.fullmatch(r"(\w+) = (\w+)(?:\.(?:detach|view)\([^()]*\)|\.data|\[:\])?", line)
+        names = re.fullmatch(r"(\w+) = (?:copy\.copy\()?(\w+)(?:\.(?:detach|view)\([^()]*\)|\.data|\[:\]|\))?", line)
         if names and any({*names.groups()} <= {*re.findall(r"\w+", other)} for other in lines if other != line):
             return line
     return ""
@@ -546,6 +585,11 @@ UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
     "another sample": _unheard(_drawn_where_changed),
     "random": _unheard(lambda y, *_: _drawn(y)),
     "row 0": _unheard(lambda y, *_: torch.cat([y[:, :1], _drawn(y[:, 1:])], dim=1)),
+    "loose": lambda *given: UNHEARD["random"](*given) and not _unheard(lambda y, *_: 1000 * _drawn(y))(*given),
+    "lengths": _unheard(_of_another_length),
+    "reordered": lambda *given: not UNHEARD["random"](*given),
+    "differs": _unheard(lambda y, *_: _drawn(y)),
+    "open samples": _unheard(_drawn_where_hidden),
     "mask unheard": lambda problem, test, subject: Otherwise(test=_turning_masks).tried(test, [subject]).said == [True],
 }
 
@@ -577,12 +621,17 @@ BLIND = {
 }
 # Where outputs are wrong, so that it has to look at them.
 CHANCE = {
+    "loose": "With random numbers as outputs your test says the same, and with random numbers a thousand times as "
+    "large it does not. So it allows far too much: rounding is below 1e-3.",
     "random": "A layer whose outputs are random numbers passes as well. Decide which outputs must be equal, and "
     "compare those.",
+    "lengths": "Your test says the same if each token's output is made longer, so it looks only at directions, "
+    "signs or the like. Compare the numbers themselves.",
     "row 0": "Your test looks only at row 0: with random numbers in all other rows, it says the same. Compare every "
     "row that must be equal.",
 }
 LEFT = {
+    "open samples": "Your test looks only at samples whose mask hides nothing. Compare the outputs of the others.",
     "samples moved": "Your calls hold the same samples in a different order along axis 0. The tokens of each sample "
     "are on axis 1.",
     "own kind": "Your test compares the layer with another one of its own class, which makes the same mistake.",
@@ -631,6 +680,12 @@ LEFT_TO_SAY = {
     "samples.",
     "features moved": "Your calls hold the same tokens with their features in a different order, axis 2. Each weight "
     "belongs to one feature, so this order may change everything. The tokens are on axis 1.",
+    "differs": "Your test asks for outputs that differ: even with random numbers as outputs, it says that the layer is "
+    "fine. Which of them must be equal?",
+    "features changed": "You change some features of every token, axis 2, so each output may change with its own "
+    "token. The tokens are on axis 1: y[:, -1] is the last one, y[..., -1] is the last feature of each.",
+    "combined": "One call gets a mean or a multiple of what another one gets. Attention is not linear, so its outputs "
+    "need not be that mean or multiple. Compare outputs for the same tokens.",
     "cut": "One call gets only some of the tokens of another call. They can no longer read the rest, so their outputs "
     "change, as they should. Cut off only what a token may not read.",
     "seen": "The tokens whose outputs you compare can see the token that you change, so their outputs change, as they "

@@ -115,6 +115,12 @@ tickets = Problem(
             "a key that may be seen gets a score that is larger by 1, because True counts as 1.",
             "A hidden key only gets a smaller weight. For a weight of 0, its score must be -1e9 or -inf.",
         ),
+        "Hidden scores are only lowered": Wrong(
+            [Change(_FILL, "scores - 10.0 * ~mask.unsqueeze(-3)")],
+            "a hidden key gets a lower score than it had, so it keeps a little weight, more where its score was large.",
+            "A hidden score must be far below all others, whatever it was: -1e9 or -inf.",
+            also=tuple([Change(_FILL, f"scores - {n} * ~mask.unsqueeze(-3)")] for n in (1.0, 5.0)),
+        ),
         "A second softmax": Wrong(
             _erased("(weights * mask.unsqueeze(-3)).softmax(-1)"),
             "the weights go through a second softmax, in which a hidden weight of 0 counts as exp(0) = 1.",
@@ -262,6 +268,14 @@ letters = Problem(
                 ],
             ),
         ),
+        "Folded and unfolded in a different order": Wrong(
+            [
+                Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)"),
+                Change(".view(B, self.num_heads, T, -1)", ".view(self.num_heads, B, T, -1).transpose(0, 1)"),
+            ],
+            "fold and view now put head 0 of all letters first, but the masks come letter by letter, 0, 0, 1, 1.",
+            "All three must agree. With fold as it was given, 0, 0, 1, 1 is right.",
+        ),
         "Unfolded in a different order": Wrong(
             [Change(".view(B, self.num_heads, T, -1)", ".view(self.num_heads, B, T, -1).transpose(0, 1)")],
             "the view at the end reads the rows as head 0 of all letters, then head 1 of all.",
@@ -313,11 +327,6 @@ atlas = Problem(
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
             ),
         ),
-        "Heads before features in the merge": Wrong(
-            [Change(".flatten(2)", ".mT.flatten(2)")],
-            "each row holds all of head 0, then all of head 1.",
-            "Here the features were dealt out to the heads in turn, and flatten(2) put them back in that order.",
-        ),
         "The mask is not transposed": Wrong(
             [Change("mask.mT[..., None]", "mask[..., None]")],
             "the mask is read with queries and keys exchanged.",
@@ -328,18 +337,6 @@ atlas = Problem(
             "the scores are divided by only the fourth root of head_dim.",
             "A fourth root on q times one on k is the root of head_dim.",
             also=([Change("q / q.shape[2] ** 0.25, k", "q, k")],),
-        ),
-        "Queries before keys, but only half of the way": Wrong(
-            [Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh")],
-            "the scores have the queries first, but the lines below still expect the keys first.",
-            "You may choose the order, but mask, softmax and product must agree with it, as they did.",
-            also=(
-                [
-                    Change("bqdh,bkdh->bkqh", "bqdh,bkdh->bqkh"),
-                    Change("mask.mT[..., None]", "mask[..., None]"),
-                    Change("softmax(1)", "softmax(2)"),
-                ],
-            ),
         ),
         "Keys ask queries": Wrong(
             [Change("mask.mT[..., None]", "mask[..., None]"), Change("softmax(1)", "softmax(2)")],
@@ -355,7 +352,11 @@ atlas = Problem(
         "from keys. Use a causal mask, or hide a token from the others.",
         "one call": "Your test calls the layer once. What do you compare the output with?",
     },
-    alarm={"two inputs": _UNMASKED},
+    alarm={
+        "differs": "Your test says True where outputs differ, even if they are random numbers. True means: the layer "
+        "is fine. Which outputs must be equal, then?",
+        "two inputs": _UNMASKED,
+    },
     word="The doctor finds nothing, although it has looked at the softmax, the scale, the split, the merge and the "
     "masks. Its remark is a matter of taste.",
 )
@@ -383,6 +384,8 @@ captions = Problem(
     shown_by=_memory_hidden_as_cut,
     cases=cases.ACROSS,
     blind={
+        "x alone": "Only x differs between your calls, the queries, and no query reads another one. Change what the "
+        "mask hides: tokens of memory.",
         "no memory": "No call has a memory, and self-attention is right. Call the layer as layer(x, memory, mask).",
         "no mask with memory": "No call with a memory has a mask.",
         "another sample": _ANOTHER,
@@ -414,20 +417,10 @@ captions = Problem(
             "without memory the mask is never used.",
             "Words are padded as well: mask == 0 in both branches.",
         ),
-        "The mask is transposed with memory": Wrong(
-            [Change("hidden = mask == 0", "hidden = (mask if memory is None else mask.mT) == 0")],
-            "with memory, the mask has keys as rows.",
-            "The mask is (B, Tq, Tk), like the scores, so there is nothing to transpose.",
-        ),
         "Keys and values exchanged": Wrong(
             [Change(".chunk(2, dim=-1)", ".chunk(2, dim=-1)[::-1]")],
             "the first half of W_kv is used for the values.",
             "It belongs to the keys, and these weights were made for that.",
-        ),
-        "The words ask themselves": Wrong(
-            [Change("source = x if memory is None else memory", "source = x")],
-            "memory is never read.",
-            "The words ask, and the picture answers: keys and values come from memory.",
         ),
         **everywhere(layers.CaptionAttention, but=("The mask is read the wrong way round",)),
     },
@@ -531,16 +524,6 @@ drafts = Problem(
             [Change("else mask", "else mask.copy()")],
             "copy() is a method of lists and of NumPy arrays.",
             "For a tensor it is called clone(). Or make a new tensor: allowed & ...",
-        ),
-        "Features dealt out in turn": Wrong(
-            [
-                Change(
-                    "for part in torch.arange(self.d_model).chunk(self.num_heads)",
-                    "for part in torch.arange(self.d_model).view(-1, self.num_heads).T",
-                )
-            ],
-            "head 0 gets features 0, h, 2h, …",
-            "These weights were made for heads of neighbouring features, so the loop was right.",
         ),
         **everywhere(layers.DraftAttention),
     },

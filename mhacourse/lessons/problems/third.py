@@ -242,16 +242,6 @@ dictation = Problem(
             "new tokens see themselves and each other, but nothing of the cache.",
             "All of them may see earlier tokens: tril[S - T : S, :S].",
         ),
-        "The columns are cut as well": Wrong(
-            _seen("self.tril[S - T : S, S - T : S]"),
-            "the mask covers only the new tokens.",
-            "They may also see everything that was said before, so all S columns stay: tril[S - T : S, :S].",
-        ),
-        "The columns are cut, not the rows": Wrong(
-            _seen("self.tril[:T, S - T : S]"),
-            "the mask still has the first rows, and only the columns of the new tokens.",
-            "Rows are queries, the new tokens, and columns are keys, all S of them: tril[S - T : S, :S].",
-        ),
         "The diagonal moved the wrong way": Wrong(
             _seen("torch.ones(T, S, dtype=torch.bool).tril(T - S)"),
             "the diagonal moves to the left by the number of cached tokens, so new tokens see even less.",
@@ -273,11 +263,6 @@ dictation = Problem(
             "The rows and columns of tril count tokens in the order in which they were said, so cat([cache[0], k]) was "
             "right.",
         ),
-        "The cache exchanges keys and values": Wrong(
-            [Change(_GROWN, "torch.cat([cache[1], k], dim=2), torch.cat([cache[0], v], dim=2)")],
-            "new keys are joined to old values.",
-            "The layer returns (k, v), so cache[0] holds keys.",
-        ),
         "The cache grows along the wrong axis": Wrong(
             [Change(_GROWN, "torch.cat([cache[0], k], dim=1), torch.cat([cache[1], v], dim=1)")],
             "with each step there are more heads, but no more tokens.",
@@ -287,11 +272,6 @@ dictation = Problem(
             [Change("(k, v)\n", "(k[:, :, -T:], v[:, :, -T:])\n")],
             "the returned cache holds only the new tokens.",
             "Earlier tokens must stay in it: return (k, v) as they were joined.",
-        ),
-        "Queries change places with keys": Wrong(
-            [Change("q, k, v = self.qkv", "k, q, v = self.qkv")],
-            "the first third of qkv is used for the keys.",
-            "It belongs to the queries, and these weights were made for that.",
         ),
         **everywhere(layers.DictationAttention, but=("The mask is not used",)),
     },
