@@ -122,8 +122,8 @@ def compiled(text: str) -> Callable:
 class Filler:
     """An argument that depends on the inputs, x `(B, T, d)` alone or more: the expression that makes it, to paste."""
 
-    def __init__(self, text: str):
-        self.text = text
+    def __init__(self, text: str, axes: str = "B T d"):
+        self.text, self.axes = text, axes  # of the tokens, where it stands first and they behind it
 
     def __call__(self, *inputs: Tensor, mask: Tensor | None = None) -> object:
         return compiled(self.text)(*inputs, mask=mask)
@@ -138,6 +138,7 @@ TOKENS = "torch.arange(x.shape[1], device=x.device)"
 WAVES = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
 BETWEEN = "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, {}).to(x)"
 IDS = "torch.zeros(x.shape[:2], dtype=torch.long)"
+ROWS_BEHIND = ROWS.replace("x.", "x[:, 1:].")  # of one that stands behind a class token
 COLUMNS = f"x.shape[1] // {ROWS}"
 NUMBERS = tuple(map(Filler, ("1", "len(x)", "x.shape[1]", ROWS, COLUMNS)))
 MAPS = (f".transpose(1, 2).unflatten(2, ({ROWS}, -1))", f".unflatten(1, ({ROWS}, -1))")  # channels first, and last
@@ -171,6 +172,12 @@ def anything(widths: list[int]) -> list:
     texts += [f"[{x}{MAPS[0]}]" for x in ("x", *other)]
     texts += [f"({ROWS}, {COLUMNS})", f"(1, {ROWS}, {COLUMNS})", f"[({ROWS}, {COLUMNS})] * len(x)"]
     return [*map(Filler, texts), *NUMBERS, 1.0, None]
+
+
+def before_picture(also: dict[str, object]) -> int | None:
+    """Return how many tokens stand before a picture whose rows and columns are handed over; None where none are."""
+    texts = "".join(getattr(value, "text", "") for value in also.values())
+    return 0 if ROWS in texts else 1 if ROWS_BEHIND in texts else None
 
 
 @cache

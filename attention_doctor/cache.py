@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
+from attention_doctor.argument_names import Filler
 from attention_doctor.calling import Attribute, parameters_of, parts, pick, turned_back
 from attention_doctor.patient import Patient, amount
 from attention_doctor.report import Report
@@ -39,6 +40,37 @@ class Grows(dict):
         return True
 
 
+class Empty(Filler):
+    """An argument that is an empty cache, a new one for each call; `maker` takes x."""
+
+    def __init__(self, text: str, maker: Callable[[Tensor], object]):
+        super().__init__(text)
+        self.maker, self.its_own = maker, isinstance(maker, partial)  # whether the layer's author wrote it
+
+    def __call__(self, *inputs: Tensor, mask: Tensor | None = None) -> object:
+        return self.maker(inputs[0])
+
+
+def empty_caches(target: object, name: str) -> list[Empty]:
+    """Return what may be an empty cache: what transformers has, a dict, or what its author wrote for it.
+
+    That is the class that is its type, one beside the layer that is called a cache, or a method of the layer.
+    """
+    hint = None
+    with suppress(Exception):  # names that stand for no types
+        hint = get_type_hints(target.forward if isinstance(target, nn.Module) else target).get(name)
+    kinds = [kind for kind in (*get_args(hint), hint) if isinstance(kind, type) and kind.__module__ != "builtins"]
+    written = [kind for kind in type(target).__mro__ if kind.__module__.partition(".")[0] not in ("torch", "builtins")]
+    beside = [item for kind in written for item in vars(sys.modules.get(kind.__module__, object)).items()]
+    kinds += [kind for word, kind in beside if isinstance(kind, type) and re.search(r"cache$|^kv", word, re.I)]
+    forward = nn.Module.forward  # a cache may be a module, and is no layer
+    makers = [k for k in dict.fromkeys(kinds) if k is not Tensor and getattr(k, "forward", forward) is forward]
+    found = [Empty("{}", lambda x: {}), Empty("DynamicCache()", lambda x: Grows())]
+    found += [Empty(f"{maker.__name__}(...)", partial(_made, maker, target=target)) for maker in makers]
+    methods = [(word, getattr(target, word)) for word in dir(type(target)) if MAKES.search(word)]
+    return found + [Empty(f"layer.{word}(...)", partial(_made, made, target=target)) for word, made in methods]
+
+
 MAKES = re.compile(r"^(setup|set_up|init|initialize|build|make|create|new|empty|alloc\w*|enable)_\w*caches?$")
 
 
@@ -46,7 +78,7 @@ class Way(NamedTuple):
     """A way of handing over a cache."""
 
     name: str = ""  # of the argument; "" where the cache stays in the module
-    seed: Callable | None = None  # what makes what the first call is given for it; None for none
+    seed: Empty | None = None  # what the first call is given for it; None for none
     path: tuple | None = None  # where it comes back in the result; None where it is filled in place
     maker: str = ""  # the method that makes it in the module, before the first call
 
@@ -69,7 +101,8 @@ class Generating:
             ]
             for those in [those for those, fit in zip(found, fits, strict=True) if fit][:1]:
                 those.append(p.name)
-        self.made = [name for name, value in self.call.also.items() if callable(value)]  # by the tokens
+        made = [name for name, value in self.call.also.items() if callable(value)]
+        self.made = [name for name in made if name not in self.caches]  # by the tokens
         self.told = bool(self.starts or self.places or self.made)  # whether it is told where the new tokens are
         self.flat = self.alone = False  # whether places are one for all samples, (T,), and go with a cache alone
         for kind in ("flat", "alone"):
@@ -81,7 +114,7 @@ class Generating:
     def run(self, target: object, way: Way | None, x: Tensor, a: int, b: int, held: object = None) -> object:
         """Return what the layer returns for the tokens a to b - 1; `held` is the cache, None for none."""
         piece, places = x[:, a:b].clone(), torch.arange(a, b)
-        also = {name: value for name, value in self.call.also.items() if name not in self.caches}
+        also = {n: v for n, v in self.call.also.items() if not way or n not in self.caches or v is None}
         also |= {n: _last(also[n](x[:, :b].clone()), b, b - a) for n in self.made if n in also}
         flat = [n for n in self.places if self.flat or n.startswith("cache")]
         told = {n: places if n in flat else places.expand(len(piece), -1) for n in self.places}
@@ -96,7 +129,7 @@ class Generating:
         target = self.call.target if way and way.name else copy.deepcopy(self.call.target)
         if way and way.maker:
             _made(getattr(target, way.maker), x, target)
-        held, a, made = way.seed() if way and way.seed else None, 0, []
+        held, a, made = way.seed(x) if way and way.seed else None, 0, []
         for b in ends:
             result = self.run(target, way, x, a, b, held)
             if way and way.path is not None:
@@ -114,14 +147,15 @@ class Generating:
     def ways(self, n: int) -> Iterator[Way]:
         """Yield the ways of handing over a cache that run and in which something grows."""
         target = self.call.target
-        for name, seed in [(each, seed) for each in self.caches for seed in self._seeds(each)]:
+        for name, seed in [(each, seed) for each in self.caches for seed in (None, *empty_caches(target, each))]:
             way = Way(name, seed)
             try:
-                seeds = [seed and seed(), seed and seed()]
+                seeds = [seed and seed(self.x), seed and seed(self.x)]
                 results = [self.run(target, way, self.x, 0, n + i, seeds[i]) for i in (0, 1)]
             except Exception:
                 continue
-            if seed and (_grew(*seeds) or (isinstance(seed, partial) and _filled(*seeds))):
+            of_memory = self.memory and seed and _tensors(seeds[0])  # kept once, it need not grow
+            if seed and (of_memory or _grew(*seeds) or (seed.its_own and _filled(*seeds))):
                 yield way
             for path in _paths(results[0], pick(results[0], self.call.output)):
                 if _grew(*(_at(result, path) for result in results)):
@@ -129,25 +163,6 @@ class Generating:
         if (self.told or self.flags) and isinstance(target, nn.Module):
             yield Way()
             yield from (Way(maker=name) for name in dir(type(target)) if MAKES.search(name) and not self.call.masks)
-
-    def _seeds(self, name: str) -> list[Callable | None]:
-        """Return what makes an empty cache: nothing, what transformers has, a dict, or what its author wrote for it.
-
-        That is the class that is its type, one beside the layer that is called a cache, or a method of the layer.
-        """
-        target, hint = self.call.target, None
-        with suppress(Exception):  # names that stand for no types
-            hint = get_type_hints(target.forward if isinstance(target, nn.Module) else target).get(name)
-        kinds = [kind for kind in (*get_args(hint), hint) if isinstance(kind, type) and kind.__module__ != "builtins"]
-        written = [
-            kind for kind in type(target).__mro__ if kind.__module__.partition(".")[0] not in ("torch", "builtins")
-        ]
-        beside = [item for kind in written for item in vars(sys.modules.get(kind.__module__, object)).items()]
-        kinds += [kind for word, kind in beside if isinstance(kind, type) and re.search(r"cache$|^kv", word, re.I)]
-        forward = nn.Module.forward  # a cache may be a module, and is no layer
-        makers = [k for k in dict.fromkeys(kinds) if k is not Tensor and getattr(k, "forward", forward) is forward]
-        makers += [getattr(target, word) for word in dir(type(target)) if MAKES.search(word)]
-        return [None, Grows, dict, *(partial(_made, maker, self.x, target) for maker in makers)]
 
     def outcome(self, way: Way, ends: Sequence[int]) -> tuple[list[float], Tensor, int]:
         """Return how far each further piece is from the full pass, the first difference that is wrong, and its place.
@@ -167,7 +182,7 @@ class Generating:
         if any(x.dtype.itemsize < 4 for x in _tensors(made[-1][1])):
             raise ValueError("it is kept in low precision")
         if not off[0] <= FAR:
-            foreign = way.seed and not isinstance(way.seed, partial)
+            foreign = way.seed and not way.seed.its_own
             if foreign or way.path is not None or not (way.seed or any("cache" in flag for flag in self.flags)):
                 raise ValueError("the first tokens have other outputs with a cache")
             return [off[0]] * 2, differences[0], 0
@@ -273,7 +288,8 @@ def _made(maker: Callable, x: Tensor, target: object) -> object:
     values = {}
     for name in (p.name for p in parameters_of(maker).values() if p.default is p.empty):
         fits = [value for words, value in known.items() if re.search(words, name)]
-        values[name] = fits[0] if fits else getattr(target, name)
+        words = [name, *names.SIZES.get(names.size_of(name), ())]
+        values[name] = fits[0] if fits else next(getattr(target, word) for word in words if hasattr(target, word))
     return maker(**values)
 
 

@@ -47,16 +47,10 @@ OPEN = "torch.ones(len(x), x.shape[1], x.shape[1], dtype=torch.bool, device=x.de
 
 @dataclass(frozen=True)
 class Mask:
-    """A form of a mask.
+    """A form of a mask: its name, kind, rank, over what it is, and whether always, as `adapt` says of them.
 
     Args:
-        name: of the argument; None where it is given by its place.
-        kind: one of `MASKS`.
-        rank: its axes; of pairs `(T, T)`, `(B, T, T)`, `(B, 1, T, T)`; of keys `(T,)`, `(B, T)`, `(B, 1, T)`,
-            `(B, 1, 1, T)`, of a picture of keys `(B, H)`, `(B, H, W)`; of lengths `(B,)` or `(B, T)`.
-        over: "pairs" of a query and a key, or "keys", the same for all queries, also in the rows of a "picture".
         left: whether lengths count from the end, as with padding on the left.
-        always: whether the layer cannot do without one, or puts one of its own in its place.
         folded: by how many heads it is repeated, a, a, …, b, b, …, to `(B h, T, T)`; 1 where it is not.
         unsure: whether nothing but a try says that the argument is one.
     """

@@ -4,8 +4,10 @@ A layer can break a promise; its behaviour alone cannot say which way round a ma
 the same: only a line that names the mask, and says plainly what a value means, counts, and never two that disagree.
 """
 
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -102,6 +104,12 @@ class Docs:
         body = _WORDS.sub("", _SIGNATURE.sub("", self.code))
         return not self.code or re.search(rf"(?<![\w.]){re.escape(argument)}\b(?!\s*[:=](?!=))", body) is not None
 
+    def dropped(self) -> list[str]:
+        """Return the calls of masked_fill whose results nobody takes; it does nothing in place."""
+        lines = [node.value for node in ast.walk(ast.parse(self.code)) if isinstance(node, ast.Expr)]
+        calls = [line for line in lines if isinstance(line, ast.Call)]
+        return [ast.unparse(call) for call in calls if getattr(call.func, "attr", "") == "masked_fill"]
+
     def says(self, pattern: str) -> bool:
         """Whether its name, code or words match."""
         return re.search(pattern, f"{self.name}\n{self.code}\n{self.text}", re.IGNORECASE) is not None
@@ -110,7 +118,7 @@ class Docs:
 @lru_cache(maxsize=64)  # Python reads the whole file for each class in it
 def _source_of(kind: Callable) -> str:
     try:
-        return inspect.cleandoc(inspect.getsource(kind))
+        return textwrap.dedent(inspect.getsource(kind)).strip()
     except (OSError, TypeError):
         return ""
 

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from attention_doctor import outside
-from attention_doctor.argument_names import ABOUT_PLACES, CONTEXT, Filler, further
+from attention_doctor.argument_names import ABOUT_PLACES, CONTEXT, Filler, before_picture, further
 from attention_doctor.cache import caches_as_the_full_pass
 from attention_doctor.calling import AXES, Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
 from attention_doctor.laws import LAWS, Said, corner, heads, inputs, order
 from attention_doctor.look import Patch
-from attention_doctor.masks import Sight, examine_mask, examine_sight, masks_for
+from attention_doctor.masks import Sight, examine_joined, examine_mask, examine_sight, masks_for
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
@@ -39,6 +39,9 @@ def examine_patient(patient: Patient, report: Report) -> list[Mask]:
         report.say(crash.code, f"{patient.last}: {crash}.")
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # one of ours
         report.say("the rest", f"the examination ended by an error of its own, {type(error).__name__}: {error}")
+    with suppress(SyntaxError):
+        for call in patient.docs.dropped() if report.ok else ():
+            report.say("mask-ignored", f"`{call}`: what it returns is dropped, and nothing is hidden.")
     if patient.written:
         what = "; ".join(f"{name}: {how}" for name, how in patient.written.items())
         report.say("mutates-input", f"after a call, {what}.")
@@ -57,8 +60,12 @@ def _sizes(patient: Patient) -> tuple[int, int]:
         batch = 3
     if call.lengths:
         return batch, max(call.lengths)
-    if "H" in call.axes:  # a picture of several rows, and windows where it has some; 3 frames of 4 rows and 5 columns
+    before = before_picture(call.also)
+    if (
+        "H" in call.axes or before is not None
+    ):  # a picture of several rows, and windows where it has some; 3 frames of 4 x 5
         those = sorted([60] * ("F" in call.axes) + [24, 48, 64, 16, 12], key=lambda n: n == patient.d_model)
+        those = [n + (before or 0) for n in those]
         fitting = (n for n in those if not outside.fails(patient, patient.tokens(2, n, 0.05)))
         return batch, next(fitting, 6)
     taken = {size for x in (*module.parameters(), *module.buffers()) for size in x.shape} | {patient.head_dim}
@@ -107,6 +114,8 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
             for finding in more.findings:
                 report.say(finding.code, f"with {n} tokens, {finding.text}")
     yield
+    if base is None:
+        examine_joined(exam, report)
     chosen += _masks(exam, base, report)
     for form in chosen:
         masked, x = patient.with_mask(form), patient.noise(batch, T, 32)

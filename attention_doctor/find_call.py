@@ -12,6 +12,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
+from attention_doctor.cache import empty_caches
 from attention_doctor.calling import AXES, BATCH_BEHIND, ORDER, Adapted, Mask, adapt, name_of, parameters_of
 from attention_doctor.patient import Patient
 from attention_doctor.try_call import LENGTHS, Tries
@@ -136,6 +137,8 @@ class _Search(Tries):
             sizes = dict.fromkeys(max(2, size) for size in self.turned)
             values = [value for size in sizes for value in names.further(p.name, size)]
             values = list({getattr(value, "text", value): value for value in values}.values())
+        if names.CACHE.search(p.name) and values == [None]:  # or it wants one, however empty
+            values += empty_caches(self.patient.call.target, p.name)
         may_be_none = not values and ("None" in str(p.annotation) or "Optional" in str(p.annotation))
         values = [None] if may_be_none else values
         self.of_names[p.name] = [getattr(value, "text", value) for value in values or names.NUMBERS]
@@ -229,7 +232,18 @@ class _Search(Tries):
                     known = f"nothing is known of {', '.join(form.made_up)}: something that runs was made up"
                     self.patient.notes += [known] if form.made_up else []
                     return self._finished(form, T)
-        return None
+        return self._of_one_query(first, others)
+
+    def _of_one_query(self, first: inspect.Parameter, others: list[inspect.Parameter]) -> Adapted | None:
+        """Return a call with one query for each sample, and a memory, that has perhaps its time first."""
+        memory = [p for role, p in self.inputs if role == "context" and p is not first]
+        one = [(axes, w, rows) for axes in ("T B d", "B T d") for w in self.widths[:4] for rows in ("", "1, ")]
+        starts = [names.Filler(f"x.new_ones({rows}len(x), {width})", axes) for axes, width, rows in one]
+        starts = starts if len(memory) == 1 and not self.unknown else []
+        tried = {p: self._values(p) for p in others}
+        self.of_names[first.name] = [start.text for start in starts]
+        found = (self._from(start, first, tried, 6) for start in starts)
+        return next((self._finished(form, 6) for form in found if form is not None), None)
 
     def _from(
         self, start: object, first: inspect.Parameter, tried: dict, T: int, named: bool = False
@@ -321,7 +335,7 @@ class _Search(Tries):
         return replace(
             self.patient.call,
             inputs=tuple((role, p.name if gap or p.kind is p.KEYWORD_ONLY else None) for role, p in inputs),
-            axes=chosen[first] if whole else "B T d",
+            axes=chosen[first] if whole else chosen[first].axes,
             also=also,
             mask=mask and replace(mask, always=True),
             widths=tuple(wide[role] for role in sorted(wide, key=ORDER.index)) if len({*wide.values()}) > 1 else (),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attention_doctor.argument_names import before_picture
 from attention_doctor.calling import picture
 from attention_doctor.exam import MANY, Exam, moved
 from attention_doctor.look import Step
@@ -119,7 +120,7 @@ def pairs(exam: Exam, j: int) -> Said:
         step.depth
         or step.used.shape != shape
         or not (once and step.scores.numel() == math.prod(shape) > 0)
-        or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)")
+        or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)|skew")
     ):
         return None
     if any(bool((exam.tokens[n] == MANY).any()) for n in range(step.before)):  # it is made of what is mixed before
@@ -128,6 +129,7 @@ def pairs(exam: Exam, j: int) -> Said:
     if len(other) != len(exam.first.steps) or other[j].scores.shape != step.scores.shape:
         return None
     change = (other[j].scores - step.scores).double().reshape(shape)
+    change = change - change.diagonal(0, 1, 2)[..., None]  # what is taken off a whole row, such as its largest
     change = torch.where((step.used > 0) & (other[j].used > 0), change, 0.0).abs()
     change[:, r] = change[:, :, r] = 0.0
     # A skew is for causal layers; later keys are to be hidden by a mask, then.
@@ -314,8 +316,10 @@ def _is_sink(step: Step) -> bool:
 
 
 def scale(exam: Exam, j: int) -> Said:
-    """Hold that scores are q k^T / sqrt(head_dim)."""
+    """Hold that scores are q k^T / sqrt(head_dim), or else never fall where this grows."""
     step, rows = exam.first.steps[j], exam.of(j, "q")
+    if _falls(step):
+        return "wrong-scale", "a larger q·k has a smaller score at times; a soft cap is cap * tanh(score / cap)."
     if step.q is None or step.of_scores.far:
         return "the scale", "the scores are no product of queries and keys alone"
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
@@ -340,6 +344,17 @@ def scale(exam: Exam, j: int) -> Said:
     said = f"scores are q·k times {factor:.4g}; 1/√{head_dim} is {head_dim**-0.5:.4g}."
     code = "unusual-scale" if meant(exam, factor, head_dim) else "wrong-scale"
     return code, f"{said} {named(factor, step, exam)}".strip()
+
+
+def _falls(step: Step) -> bool:
+    """Whether scores are a curve of the products alone, one for all heads, that goes down as well as up."""
+    if step.raw is None or not step.raw.numel() == step.scores.numel() == step.used.numel():
+        return False
+    raw, scores, seen = (x.double().flatten() for x in (step.raw, step.scores, step.used))
+    scores = scores[seen > 0][raw[seen > 0].argsort()]
+    steps = scores.argsort(stable=True).argsort().diff().abs()  # in ranks, which no single score rules
+    n = len(steps)
+    return n > 60 and 1.2 < int(steps.sum()) / n < 3.0 and int(steps.max()) < n / 4  # 1 a step upwards, 2 down and up
 
 
 def _by_own_keys(step: Step, samples: int) -> bool:
@@ -456,7 +471,7 @@ def positions(exam: Exam, j: int) -> Said:
     says, patient, T = exam.patient.docs.says, exam.patient, exam.T
     kinds = {kind for kind, words in PLACES.items() if says(words)}
     blocks = "tables" not in kinds and says(r"local|block_len|2d|axial|height")  # where they begin counts as well
-    if not kinds or len(exam.first.steps) > 1 or patient.call.pooled or patient.call.made_up or blocks:
+    if not kinds or len(exam.first.steps) > 1 or patient.call.pooled or patient.call.made_up:
         return None
     seen = exam.look([x[:1, :1].repeat(exam.B, T, 1) for x in exam.x])  # equal tokens
     if len(seen.steps) != 1 or seen.steps[0].scores.shape[-2:] != (T, T):
@@ -467,20 +482,34 @@ def positions(exam: Exam, j: int) -> Said:
         return None
     scores = torch.where(real, scores - own, torch.nan)  # what is the same for all keys changes nothing
     eps = 1e-4 * (float(own.abs().max()) + 1.0)
-    rows = [n for n in range(1, T + 1) if T % n == 0] if "tables" in kinds else [1]
-    off = min(_off(scores, _distances(T, n)) for n in rows)
+    widths = [n for n in range(1, T + 1) if T % n == 0]
+    rasters = [_off(scores, _distances(T, n, n)) for n in widths]
+    off = min(rasters)
+    exchanged = _exchanged(patient.call.also, scores, eps)
+    crossed = T > 11 and any(_off(scores, _distances(T, T // n, n)) < eps for n in widths if n * n != T)
     even = float(scores.nan_to_num(0.0).abs().max()) < eps
     moved = bool((seen.out - seen.out[:, :1]).abs().max() > 100 * patient.rounding(seen.out))
     means = [float(scores.diagonal(d, -2, -1).nan_to_num(0.0).mean()) for d in range(1 - T, 1)]
     rising = all(a > b for a, b in zip(means, means[1:], strict=False))
     filled = [n for n, p in patient.module.named_parameters() if "relative" in n and bool(p.std() > 0)]
     by_query = float((own - own[..., :1, :]).abs().max()) > eps
-    turned = step.of_q.turned
+    turned, one = step.of_q.turned, seen.steps[0]
+    stretched = turned and step.of_k.turned and one.q.shape == one.k.shape and not moved
+    lengths = [(one.q * one.k).sum(-1), one.q.norm(dim=-1), one.k.norm(dim=-1)] if stretched else []
+    stretched = stretched and all(float(x.std(-1).max()) > 1e-2 * float(x.abs().max()) for x in lengths)
     maps = scores.nan_to_num(0.0).flatten(0, -3)
     alike = len(maps) > exam.B and bool(((maps - maps[:1]).abs() < eps).all()) and says("alibi")
     cases = [  # in what kind, what is seen, what it means
+        ({"rotary"}, off > eps and crossed and not moved, "scores fit rows and columns of two widths: a row is "
+         "i // width and a column i % width, and neither takes the height."),
+        ({"rotary"}, stretched, "queries and keys are longer at some places than at others, and what turns them leaves "
+         "lengths: are angles and the features of a pair laid out alike?"),
+        ({"rotary"}, exchanged, "scores fit a picture with as many columns as it has rows: did height and width change "
+         "places?"),
         (kinds, off > eps and (not moved or "tables" in kinds), f"scores of pairs at one distance differ by up to "
          f"{off:.2g}; are angles and the features of a pair laid out alike, and biases brought to (heads, q, k)?"),
+        ({"shifts"}, _bare(step), "the own key of each query alone has no term of position: is it padded on the "
+         "other side?"),
         ({"rotary"}, turned and even and patient.head_dim > 1, "queries and keys are turned, and their scores are the "
          "same wherever they stand: are they turned along the axis of the tokens?"),
         ({"rotary"}, turned and moved and step.of_v.turned, "their outputs differ, and their values are turned as "
@@ -492,21 +521,43 @@ def positions(exam: Exam, j: int) -> Said:
         ({"slopes"}, not even and alike, "all heads have one slope; in ALiBi each has its own."),
         ({"slopes"}, not even and rising, "the farther a key, the larger its score; a slope takes away for distance."),
     ]  # fmt: skip
+    cases = cases[:3] if blocks else cases
     told = next((told for of, seen, told in cases if of == kinds and seen), None)
     return ("positions-not-relative", f"{T} equal tokens: {told}") if told else None
 
 
-def _distances(tokens: int, rows: int) -> Tensor:
-    """Return a number for each distance of two tokens, `(T, T)`, where they stand in so many rows."""
+def _distances(tokens: int, over: int, width: int) -> Tensor:
+    """Return a number for each distance of two tokens, `(T, T)`, with rows i // over and columns i % width."""
     place = torch.arange(tokens)
-    down, right = place // (tokens // rows), place % (tokens // rows)
+    down, right = place // over, place % width
     return (down[:, None] - down) * 4 * tokens + right[:, None] - right
+
+
+def _exchanged(also: dict[str, object], scores: Tensor, eps: float) -> bool:
+    """Whether a layer that is told rows and columns takes the ones for the others."""
+    if (before := before_picture(also)) is None:
+        return False
+    scores = scores[..., before:, before:]
+    n, (rows, columns) = scores.shape[-1], picture(scores.shape[-1])
+    return _off(scores, _distances(n, rows, rows)) < eps < _off(scores, _distances(n, columns, columns))
+
+
+def _bare(step: Step) -> bool:
+    """Whether the score of each query and its own key is their product and no more, and others are more."""
+    if step.raw is None or step.raw.numel() != step.scores.numel() or step.raw.shape[1] != step.raw.shape[2]:
+        return False
+    raw, scores = step.raw.double(), step.scores.reshape(step.raw.shape).double()
+    one, two = raw.diagonal(0, 1, 2), scores.diagonal(0, 1, 2)
+    factor = (one * two).sum() / one.square().sum()
+    more = torch.where(step.used.reshape(raw.shape) > 0, (scores - factor * raw).abs(), 0.0)
+    return bool((two - factor * one).abs().max() < 1e-5 * two.abs().max() < 1e-3 * more.max())
 
 
 def _off(scores: Tensor, distance: Tensor) -> float:
     """Return by how much scores of equal tokens at one distance differ at most."""
     lines = (scores[..., distance == one] for one in distance.unique())
-    return max(float((x.amax(-1) - x.amin(-1)).max()) for x in lines if not bool(x.isnan().any()))
+    spread = (float((x.amax(-1) - x.amin(-1)).max()) for x in lines if not bool(x.isnan().any()))
+    return max(spread, default=math.inf)
 
 
 LAWS = [split, samples, order, corner, pairs, fillers, constants, windows, inputs]

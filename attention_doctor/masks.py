@@ -17,7 +17,7 @@ from torch import Tensor
 from attention_doctor.calling import Mask, picture
 from attention_doctor.exam import Exam, moved
 from attention_doctor.look import Seen
-from attention_doctor.patient import Crash, amount
+from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
@@ -98,21 +98,27 @@ def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | N
     if exam.inputs > 1 or (pooled and form is not None and form.shows not in ("keys", "prefix")):
         return None
     patient, T = exam.patient.with_mask(form), exam.T
-    batch = T + 2 if T + 1 == patient.num_heads else T + 1  # the tokens as they are, and with each of them changed
     masks = [None] if mask is None else [*mask]
     sees = torch.zeros(len(masks), T, T)
     for b, spread in product(range(len(masks)), (0.05, 0.5)):
-        x = patient.tokens(1, T, spread).repeat(batch, 1, 1)
-        x[torch.arange(1, T + 1), torch.arange(T)] += spread * patient.noise(1, T, 3)[0]
         try:
-            out = patient(x, None if masks[b] is None else masks[b].expand(batch, T, T))
+            sees[b][_moving(patient, [patient.tokens(1, T, spread)], masks[b], 0, spread)] = 1.0
         except Crash:
             return None
-        change = (out[1 : T + 1] - out[:1]).abs().amax(-1)  # (token that changed, output)
-        change = change.amax(-1, keepdim=True).expand(T, T) if pooled else change
-        sees[b][~(change <= 0.1 * patient.rounding(out)).T] = 1.0
     sees = sees.expand(exam.B, -1, -1)
     return Sight(sees, sees, None, False)
+
+
+def _moving(patient: Patient, x: list[Tensor], mask: Tensor | None, i: int, size: float = 1.0) -> Tensor:
+    """Return which output moves with which token of input i, `(outputs, tokens)`; of pooled tokens any output."""
+    n = x[i].shape[1]
+    batch = n + 2 if n + 1 == patient.num_heads else n + 1  # the tokens as they are, and with each of them changed
+    x = [one.repeat(batch, 1, 1) for one in x]
+    x[i][torch.arange(1, n + 1), torch.arange(n)] += size * patient.noise(1, n, 3, i)[0]
+    out = patient(x[0] if len(x) == 1 else x, None if mask is None else mask.expand(batch, -1, -1))
+    change = (out[1 : n + 1] - out[:1]).abs().amax(-1)  # (token that changed, output)
+    change = change.amax(-1, keepdim=True).expand(n, n) if patient.call.pooled else change
+    return ~(change <= 0.1 * patient.rounding(out)).T
 
 
 # -------------------------------------------------------------------------------------------------------- without masks
@@ -259,6 +265,30 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
     elif not best.hid:
         report.say(name or "masks", best.evidence or "neither weights nor outputs tell which key is hidden")
     return best.form
+
+
+def examine_joined(exam: Exam, report: Report) -> None:
+    """Hold that a mask over the tokens of a second input hides none of the first, where both are keys together.
+
+    That it is the second's is seen by its size: there are two tokens more of these.
+    """
+    patient, call, T = exam.patient, exam.patient.call, exam.T
+    if call.roles != ["queries", "context"] or call.pooled or call.axes != "B T d":
+        return
+    everything, place = torch.ones(T, T + 2, dtype=torch.bool), torch.arange(T + 2)
+    x, own = [patient.noise(1, T + 2 * i, 50 + i, i) for i in (0, 1)], torch.eye(T, dtype=torch.bool)
+    forms = [form for forms in call.masks.values() for form in forms if form.over == "keys" and form.rank > 1]
+    for form, shown in product(forms, (place < T, place > 1)):
+        with suppress(Crash):
+            masked = patient.with_mask(form)
+            of_masks = (everything, everything & shown)
+            first, second = ([_moving(masked, x, mask, i) for mask in of_masks] for i in (0, 1))
+            before, after = ((sees & ~own).any(0) for sees in first)
+            lost, hidden = ((~x).nonzero().flatten().tolist() for x in (after | ~before, shown))
+            if lost and all(bool(sees.any(0).all()) for sees in second):
+                text = f"{form.name}: it says {hidden} of the second input, and {lost} of the first are hidden"
+                report.say("mask-leaks", f"{text}: keys and mask are joined in two orders.")
+                return
 
 
 def _meant(ran: list[Tried], said: str | None) -> Tried:

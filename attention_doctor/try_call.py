@@ -82,7 +82,8 @@ class Tries:
         axes = max(3, len(form.axes.partition(",")[0].split()) - 1)
         few = [o for o in same if first[o][0] == many and len(first[o]) <= axes and first[o][1:-1] != (T,)]
         few += [o for o, seen in shapes.items() if o not in same and all(_more_tokens(*one, many) for one in seen)]
-        pooled = few if form.axes not in ("T d", "T B d") else []
+        one = form.inputs[0][1] is not None  # a query stands before the tokens
+        pooled = few if form.axes != "T d" and (form.axes != "T B d" or one) else []
         fitting = whole or pooled
         if not fitting:
             sizes = [(torch.Size(shape).numel(), len(shape) > 3) for shape in first.values()]
@@ -121,6 +122,7 @@ class Tries:
         shapes = [x.shape for m in own for x in (*m.parameters(recurse=False), *m.buffers(recurse=False))]
         sizes, (rows, columns) = {size for shape in shapes for size in shape}, picture(T)
         pictured = rows > 1 and any({*size} <= sizes for size in ((rows, columns), (2 * rows - 1, 2 * columns - 1)))
+        pictured = pictured or any(T in x.shape[:-1] for x in self.module.buffers())  # as angles of each place
         return pictured or {T * T, T + 1} & sizes or any([*shape].count(T) > 1 for shape in shapes)
 
     def _turned(self, form: Adapted, T: int) -> Adapted:

@@ -427,7 +427,11 @@ def test_a_report_is_the_same_whatever_was_switched_in_torch(switched):
         with switched():
             torch.manual_seed(0)
             found = examine(make())
-        assert (found.codes, found.not_examined, found.called_as) == (wanted.codes, wanted.not_examined, wanted.called_as)
+        assert (found.codes, found.not_examined, found.called_as) == (
+            wanted.codes,
+            wanted.not_examined,
+            wanted.called_as,
+        )
 
 
 def test_a_layer_on_another_device_is_fetched_and_new_tensors_are_made_on_the_cpu(monkeypatch):

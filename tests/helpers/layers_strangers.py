@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from tests.helpers.layers_base import Layer
+from tests.helpers.layers_calls import Cached
 
 
 class Joined(Layer):
@@ -244,6 +245,118 @@ def _merge(self, heads):
     return heads.reshape(len(heads), heads.shape[2], -1)
 
 
+class WantsACache(Cached):
+    """Cannot be called without a cache, which is a dict."""
+
+    def forward(self, x, cache):
+        out, cache["past"] = self.calculated(x, cache.get("past"))
+        return out
+
+
+class OneQuery(Layer):
+    """One state of a decoder for each sample (B, d_model), over a memory (S, B, d_model)."""
+
+    def turned(self, memory):
+        return memory.transpose(0, 1)
+
+    def forward(self, hidden, encoder_outputs):
+        memory = self.turned(encoder_outputs)
+        q = self.split(self.W_q(hidden)[:, None])
+        return self.out(self.attend(q, self.split(self.W_k(memory)), self.split(self.W_v(memory)), None))[:, 0]
+
+
+class TextAndPicture(Layer):
+    """Both are keys, the text first; a mask says which words count."""
+
+    def joined(self, words, pixels):
+        return torch.cat([words, pixels], 1)
+
+    def forward(self, img, txt, txt_mask=None):
+        q, k, v = self.qkv(torch.cat([txt, img], 1))
+        if txt_mask is not None:
+            txt_mask = self.joined(txt_mask.bool(), torch.ones(img.shape[:2], dtype=torch.bool))[:, None]
+        return self.out(self.attend(q, k, v, txt_mask))[:, txt.shape[1] :]
+
+
+class BeforeAllPictures(Layer):
+    """A word sees the pictures that stand before it; one before all of them sees none."""
+
+    def forward(self, x, media_locations):
+        seen = media_locations.cumsum(-1)
+        scores = self.score(*self.qkv(x)[:2]).masked_fill(seen[:, None, :, None] < seen[:, None, None], -1e9)
+        weights = scores.softmax(-1)
+        weights = weights.masked_fill(seen[:, None, :, None] == 0, 0.0)
+        return self.out(weights @ self.qkv(x)[2])
+
+
+def _nothing_is_hidden(self, x, media_locations):
+    seen = media_locations.cumsum(-1)
+    scores = self.score(*self.qkv(x)[:2]).masked_fill(seen[:, None, :, None] < seen[:, None, None], -1e9)
+    weights = scores.softmax(-1)
+    weights.masked_fill(seen[:, None, :, None] == 0, 0.0)
+    return self.out(weights @ self.qkv(x)[2])
+
+
+class RowsAndColumns(Layer):
+    """Axial rotary places in a picture of 3 rows and 5 columns: a half of each head for either."""
+
+    over = 5
+
+    def more(self):
+        place, waves = torch.arange(15), 100.0 ** -torch.linspace(0, 1, self.hd // 4)
+        places = torch.stack([place // self.over, place % 5], -1).float()
+        self.register_buffer("angles", (places[..., None] * waves).flatten(1))
+
+    def rope(self, x):
+        (a, b), cos, sin = (x[..., 0::2], x[..., 1::2]), self.angles.cos(), self.angles.sin()
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        return self.out(self.attend(self.rope(q), self.rope(k), v, None))
+
+
+class ToldRowsAndColumns(RowsAndColumns):
+    """Axial rotary places behind a class token, told how many rows and columns there are."""
+
+    def more(self):
+        self.waves = 100.0 ** -torch.linspace(0, 1, self.hd // 4)
+
+    def lines(self, height, width):
+        return torch.arange(height), torch.arange(width)
+
+    def forward(self, x, grid_size):
+        places = torch.cartesian_prod(*self.lines(*grid_size)).float()
+        self.angles = nn.functional.pad((places[..., None] * self.waves).flatten(1), (0, 0, 1, 0))
+        return super().forward(x)
+
+
+class Capped(Layer):
+    """Scores are bent, so that none exceeds a cap."""
+
+    def bent(self, scores):
+        return 15 * (scores / 15).tanh()
+
+    def score(self, q, k):
+        return self.bent(super().score(q, k))
+
+
+class Skewed(Layer):
+    """Causal; a number for each distance, brought to its place by padding and another shape."""
+
+    sides = (1, 0)
+
+    def more(self):
+        self.distances = nn.Parameter(torch.randn(64, self.hd))
+
+    def forward(self, x):
+        (q, k, v), T = self.qkv(x), x.shape[1]
+        skewed = nn.functional.pad(q @ self.distances[64 - T :].T, self.sides)
+        skewed = skewed.reshape(*q.shape[:2], T + 1, T)[:, :, 1:] / math.sqrt(self.hd)
+        shown = torch.ones(T, T, dtype=torch.bool).tril()
+        return self.out((self.score(q, k) + skewed).masked_fill(~shown, -torch.inf).softmax(-1) @ v)
+
+
 STRANGE = [  # a healthy kind, what spoils it, and the code
     (Joined, {"split_v": lambda self, x: x.view(len(x), self.h, -1, self.hd)}, "mixes-tokens"),
     (WithPlaces, {"merge": _merge}, "mixes-tokens-on-merge"),
@@ -261,4 +374,12 @@ STRANGE = [  # a healthy kind, what spoils it, and the code
     (Difference, {"hidden_too": lambda self, scores: scores}, "future-leak"),
     (InOneBuffer, {"axis": 2}, "positions-not-relative"),
     (WithAStore, {"mask": lambda self, tokens, keys: torch.ones(tokens, keys).tril().bool()}, "cache-differs"),
+    (WantsACache, {"shown": lambda self, Tq, Tk: torch.ones(Tq, Tk, dtype=torch.bool).tril()}, "cache-differs"),
+    (OneQuery, {"turned": lambda self, memory: memory.reshape(memory.shape[1], len(memory), -1)}, "mixes-samples"),
+    (TextAndPicture, {"joined": lambda self, words, pixels: torch.cat([pixels, words], 1)}, "mask-leaks"),
+    (BeforeAllPictures, {"forward": _nothing_is_hidden}, "mask-ignored"),
+    (RowsAndColumns, {"over": 3}, "positions-not-relative"),
+    (ToldRowsAndColumns, {"lines": lambda self, *size: map(torch.arange, size[::-1])}, "positions-not-relative"),
+    (Capped, {"bent": lambda self, scores: scores * (scores / 15).tanh()}, "wrong-scale"),
+    (Skewed, {"sides": (0, 1)}, "positions-not-relative"),
 ]
