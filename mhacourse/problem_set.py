@@ -47,6 +47,15 @@ def filled(fill: float, layer: nn.Module, args: tuple, named: dict, output: obje
     return output.masked_fill(~mask.any(-1, keepdim=True), fill)
 
 
+def rounded(layer: nn.Module, args: tuple, output: object) -> object:
+    """Return the output as if each number of tokens and samples made the sums round otherwise, as it does on a GPU."""
+    first, *rest = output if isinstance(output, tuple) else (output,)
+    if not isinstance(first, Tensor) or not first.is_floating_point():
+        return output
+    first = first * (1 + first.numel() % 5 * torch.finfo(first.dtype).eps)
+    return (first, *rest) if rest else first
+
+
 @dataclass(repr=False, eq=False)
 class Problem:
     """One layer of the set.
@@ -221,7 +230,10 @@ class Problem:
         """Healthy layers in other styles."""
         size, kinds = self.sizes[1], enumerate(self.fellows.items())
         name = "a healthy layer in another style"
-        return [Subject(made(kind, size, 20 + seed), f"{name} ({style})", size) for seed, (style, kind) in kinds]
+        found = [Subject(made(kind, size, 20 + seed), f"{name} ({style})", size) for seed, (style, kind) in kinds]
+        layer = made(self.healthy, size, 41)
+        layer.register_forward_hook(rounded)
+        return [*found, Subject(layer, "a healthy layer that rounds otherwise for other sizes", size)]
 
     @cached_property
     def with_empty_rows(self) -> list[Subject]:

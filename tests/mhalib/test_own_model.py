@@ -76,7 +76,10 @@ def parts(view: HeadView) -> dict:
 def test_heads_of_any_model_are_shown_and_where_it_returns_none_the_view_says_what_to_do(scope, as_shipped):
     model, eager = pair("gpt2")
     outputs = eager(**scope["inputs"], output_attentions=True)
-    for view in (run(block("import HeadView, capture\n\nwith"), {**scope, "model": model}), HeadView(outputs.attentions, TOKENS)):
+    for view in (
+        run(block("import HeadView, capture\n\nwith"), {**scope, "model": model}),
+        HeadView(outputs.attentions, TOKENS),
+    ):
         hold_against(view, outputs.attentions)
         assert view.tokens == view.key_tokens == TOKENS
     with pytest.raises(ValueError, match=r'empty tuple; ask for the weights: .*attn_implementation="eager"'):
