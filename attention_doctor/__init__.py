@@ -43,7 +43,7 @@ def examine(
     Args:
         attend: a layer, a function, a class of layers, or what `adapt` returns. Of a layer and a function it is found
             out how they are called (`report.called_as`); what `adapt` says always wins. A class is made with the sizes
-            below, under the names that its constructor has for them.
+            below, under the names that its constructor has for them. Of a layer on a GPU a copy on the CPU is examined.
         d_model: features of the input; when left out, what the layer's parameters say, for a class 32.
         num_heads: how many heads the layer is said to have; when left out, what it says itself, for a class 4.
         head_dim: features of one head; `d_model // num_heads` when left out.
