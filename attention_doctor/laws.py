@@ -315,18 +315,23 @@ def _is_sink(step: Step) -> bool:
     return bool(spread < 1e-3 + 1e-5 * largest) and (bool(even) or largest > 30)
 
 
+OWN_KEYS = "the score of query i and key j is divided by |q_i|·|k_i|; |k_j| is the norm of its key."
+
+
 def scale(exam: Exam, j: int) -> Said:
     """Hold that scores are q k^T / sqrt(head_dim), or else never fall where this grows."""
     step, rows = exam.first.steps[j], exam.of(j, "q")
     if _falls(step):
         return "wrong-scale", "a larger q·k has a smaller score at times; a soft cap is cap * tanh(score / cap)."
+    if step.q is not None and step.of_scores.far and _by_own_keys(step, exam.B):
+        return "wrong-scale", OWN_KEYS
     if step.q is None or step.of_scores.far:
         return "the scale", "the scores are no product of queries and keys alone"
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
     factors = [i.factor if i.kind in ("projection", "given", "") and not i.far else None for i in infos]
     factors.append(step.of_scores.factor)
     if None in factors and _by_own_keys(step, exam.B):
-        return "wrong-scale", "the score of query i and key j is divided by |q_i|·|k_i|; |k_j| is the norm of its key."
+        return "wrong-scale", OWN_KEYS
     normed = [factor is None for factor in (*factors[:2], step.of_v.factor)]  # perhaps, queries, keys and values
     if normed == [False, True, True] and not torch.equal(step.k, step.v):  # latents may be both
         lengths = [x.double().norm(dim=-1) for x in (step.k, step.v)]
