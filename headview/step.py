@@ -69,7 +69,7 @@ class Step:
             if bool(hidden.any()):  # an allowed score may lie as low, but then not all of its row does
                 hidden &= self.weights.detach()[samples] == 0
         elif self.causal or self.mask is not None:  # what the mask makes of scores that are all 0
-            mask = torch.zeros(1, 1, 1, 1) if self.mask is None else some(self.mask, samples)
+            mask = torch.zeros(1, 1, 1, 1, device="cpu") if self.mask is None else some(self.mask, samples)
             shape = torch.broadcast_shapes((1, 1, *self.shape[2:]), mask.shape)
             hidden = self._hide(torch.zeros(shape, device=mask.device), samples) < MASKED
         else:

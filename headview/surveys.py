@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from headview.capture import capture
-from mhalib.arguments import check_size
+from mhalib.arguments import as_torch_starts, check_size
 from mhalib.heads import attention_distance, attention_entropy
 
 # Shares of the weight, from 0 to 1, that a head can be labelled by; then what has other units.
@@ -160,7 +160,7 @@ def _read(model: nn.Module, texts: object, tokenizer: Any) -> list[_Text]:
 def _cut(text: object, tokenizer: Any) -> tuple[list[int], list[str], bool]:
     """Return the ids and the tokens of a text, and whether the tokenizer left a part of it out."""
     if not isinstance(text, str):
-        ids = torch.as_tensor(text)
+        ids = torch.as_tensor(text, device="cpu")
         if ids.ndim != 1 or ids.is_floating_point():
             raise TypeError(f"a text must be a string or a list of token ids, got {text!r:.60}")
         return ids.tolist(), [str(i) for i in ids.tolist()], False
@@ -248,6 +248,7 @@ class _Reader:
         part = any(maps.sums[i] == "part" for i in own)
         return [maps.names[i] for i in own], weights, weights / weights.sum(-1, keepdim=True) if part else weights
 
+    @as_torch_starts()
     def _measured(self, weights: Tensor, rows: Tensor, text: _Text) -> tuple[np.ndarray, np.ndarray]:
         """Return all measures of a text, (measures, layers, h), and the cells that say most of it, with 5 numbers each:
         text, value, query, key, weight.

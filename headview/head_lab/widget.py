@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headview.base import Checked, Refused, View, check_choice, check_whole, float_bytes, is_number, is_whole, static
 from headview.head_lab.inputs import MAX_TOKENS, as_cells, as_inputs, as_written
+from mhalib.arguments import as_torch_starts
 from mhalib.attention import scaled_dot_product_attention, split_heads
 from mhalib.masks import causal_mask, padding_mask
 from mhalib.plots import DescribedFigure, as_labels, plot_attention
@@ -83,6 +84,7 @@ class HeadLab(View):
     show = traitlets.TraitType().tag(sync=True)
     sentence = traitlets.TraitType("").tag(sync=True)  # where words make the numbers: `of_words`
 
+    @as_torch_starts()
     def __init__(
         self,
         q,
@@ -184,6 +186,7 @@ class HeadLab(View):
         self.own_bytes = as_cells(cells, *self.sizes[:2]).numpy().tobytes()
 
     @property
+    @as_torch_starts()
     def allowed(self) -> Bool[Tensor, "queries keys"]:
         """Where attention is allowed under the present mask."""
         shape = tuple(self.sizes[:2])

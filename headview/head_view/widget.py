@@ -30,7 +30,7 @@ from headview.head_view.screen import window_of
 from headview.head_view.serve import Blocks
 from headview.head_view.state import SETTABLE, Chosen
 from headview.sources import Sources
-from mhalib.arguments import check_size
+from mhalib.arguments import as_torch_starts, check_size
 from mhalib.plots import DescribedFigure
 
 _PAGE_MEGABYTES = 4
@@ -144,6 +144,7 @@ class HeadView(Chosen):
     blocks = traitlets.Dict().tag(sync=True)
     left_out = traitlets.Unicode("").tag(sync=True)
 
+    @as_torch_starts()
     def __init__(
         self,
         weights,
@@ -218,6 +219,7 @@ class HeadView(Chosen):
         place = strongest_place(self._blocks.parts[0], small, cells_of, layer, head)
         self.layer, self.head, self.query, self.key = place
 
+    @as_torch_starts()
     def _answer(self, _, content, buffers) -> None:
         """Send blocks that a page asks for; what goes wrong is told there, and nothing in the kernel."""
         keys = content.get("ask") if isinstance(content, dict) else None
@@ -244,6 +246,7 @@ class HeadView(Chosen):
 
     # ------------------------------------------------------------ what is taken out
 
+    @as_torch_starts()
     def weights_of(self, layer: int, head: int) -> np.ndarray:
         """Return one head of the chosen part and sample, `(Tq, Tk)` float32: -1 where masked, NaN where NaN.
 
@@ -273,6 +276,7 @@ class HeadView(Chosen):
         weights = shown.cells[first:end, left:right].copy()
         return Selection(part, self.sample, heads, self.query, *names, rows, columns, weights)
 
+    @as_torch_starts()
     def strongest(self, n: int = 10, *, everywhere: bool = False) -> list[Strong]:
         """Return the `n` largest weights of the chosen heads, the largest first, with their places and tokens.
 
@@ -307,6 +311,7 @@ class HeadView(Chosen):
 
     # ------------------------------------------------------------ pictures and pages
 
+    @as_torch_starts()
     def figure(self) -> DescribedFigure:
         """Return what `save` writes as a picture, as a matplotlib Figure."""
         return figure_of(self)
@@ -331,6 +336,7 @@ class HeadView(Chosen):
         path.write_bytes(content)  # made in full before: what fails leaves no half of a file
         return path
 
+    @as_torch_starts()
     def _file(self, ending: str, megabytes: float = _PAGE_MEGABYTES) -> bytes:
         if ending == ".html":
             return whole_page("Attention heads", self.to_html(1e6 * megabytes)).encode()
@@ -340,6 +346,7 @@ class HeadView(Chosen):
         png, alt = png_of(self)
         return {"image/png": png, "text/plain": alt}, {"image/png": {"alt": alt}}
 
+    @as_torch_starts()
     def to_html(self, budget: int | float = 1e6 * _PAGE_MEGABYTES) -> str:
         """Return a fragment of HTML that shows this view, in its present state, without a kernel or a network.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headview.base import Checked, Refused, View, check_choice, is_whole, static
 from headview.reshape_view.paths import PATHS, run_path
+from mhalib.arguments import as_torch_starts
 from mhalib.plots import DescribedFigure, plot_reshape
 
 # With more, a label no longer fits its cell, or the cells no longer fit a page.
@@ -51,6 +52,7 @@ class ReshapeView(View):
     sizes = traitlets.Dict(read_only=True).tag(sync=True)
     stations = traitlets.Dict(read_only=True).tag(sync=True)  # for each path, what is told about its stations
 
+    @as_torch_starts()
     def __init__(self, tokens: int = 4, num_heads: int = 2, head_dim: int = 3, *, batch: int = 1, path: str = "split"):
         sizes = {"tokens": tokens, "num_heads": num_heads, "head_dim": head_dim, "batch": batch}
         for name, size in sizes.items():

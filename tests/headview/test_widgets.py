@@ -166,14 +166,21 @@ def test_numbers_are_taken_from_anywhere_and_others_are_refused(as_shipped):
         assert accepted({words: lambda make=make, given=given: make(given) for words, given in others.items()}) == []
 
 
-def test_a_view_shows_the_same_whatever_the_default_dtype_is():
+def test_a_view_shows_the_same_whatever_the_defaults_of_torch_are():
     weights, tokens = torch.rand(2, 3, 6, 6).softmax(-1), [*"abcabc"]
+    other, rows = weights.flip(-1), torch.randn(6, 8)
 
     def numbers():
-        view = HeadView(weights, tokens, compare=weights.flip(-1), order="induction")
-        return {name: value for name, value in view.get_state().items() if name not in ("layout", "_dom_classes")}
+        view, lab = HeadView(weights, tokens, compare=other, order="induction"), HeadLab(rows, num_heads=2)
+        assert view.weights_of(1, 2).shape == (6, 6) and len(view.strongest(3, everywhere=True)) == 3
+        for lab.mask in ("none", "causal", "padding"):
+            lab.figure()
+        states = [*view.get_state().items(), *lab.get_state().items()]
+        return [(name, value) for name, value in states if name not in ("layout", "_dom_classes")]
 
     shown = numbers()
+    with torch.device("meta"):
+        assert numbers() == shown
     for dtype in (torch.float64, torch.bfloat16):
         torch.set_default_dtype(dtype)
         try:
