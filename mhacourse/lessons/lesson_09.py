@@ -104,7 +104,7 @@ def _fold_keys_by_chunks(W_q, W_k, num_heads):
 def _fold_cases():
     W_q = torch.tensor([[1.0, 0, 2, 3, 0, 1], [0, 2, 1, 1, 4, 0]])
     W_k = torch.tensor([[2.0, 1, 0, 0, 1, 2], [0, 1, 3, 5, 0, 1]])
-    sizes = [(5, 2, 3), (6, 3, 2)]  # d_model, num_heads, head_dim: narrow heads as well as wide ones
+    sizes = [(5, 2, 3), (6, 3, 2), (3, 1, 4)]  # d_model, num_heads, head_dim: narrow heads, wide ones, a single one
     return [(W_q, W_k, 2)] + [(draw(i, d, h * hd), draw(10 + i, d, h * hd), h) for i, (d, h, hd) in enumerate(sizes)]
 
 

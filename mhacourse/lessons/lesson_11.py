@@ -292,7 +292,7 @@ def _gate_slopes_by_loops(heads, grads):
 def _slope_cases():
     by_hand = torch.tensor([[[[1.0, 2.0]], [[3.0, 1.0]]], [[[2.0, -1.0]], [[1.0, 4.0]]]])  # (B, h, T, hd), T = 1
     pulls = torch.tensor([[[[3.0, 2.0]], [[2.0, -5.0]]], [[[-1.0, 2.0]], [[2.0, 1.0]]]])
-    sizes = [(4, 3, 5, 2), (3, 4, 2, 5)]  # B, num_heads, T, head_dim
+    sizes = [(4, 3, 5, 2), (3, 4, 2, 5), (2, 1, 4, 3)]  # B, num_heads, T, head_dim
     return [(by_hand, pulls)] + [(draw(i, *shape), draw(10 + i, *shape)) for i, shape in enumerate(sizes)]
 
 

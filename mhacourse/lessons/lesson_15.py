@@ -203,7 +203,7 @@ def _walk_cases():
     at_the_ends = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 1], [4, -2, 1]]).float()  # one step sums to 0
     # Each feature of the first step is below 0.1, its length is 0.12.
     short = torch.tensor([[0, 0, 0, 0], [6, 6, -6, 6], [6, 6, -6, 6], [6, 206, -6, 6]]) / 100
-    return [(by_hand,), _walk(0, 3, 4), (returns,), (at_the_ends,), (short,), _walk(1, 5, 7)]
+    return [(by_hand,), _walk(0, 3, 4), (returns,), (at_the_ends,), (short,), _walk(1, 5, 7), _walk(2, 1, 3)]
 
 
 walk_steps = Exercise(

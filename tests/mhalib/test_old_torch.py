@@ -31,9 +31,8 @@ for name in '''
         where = getattr(where, each)
     delattr(where, last)
 
-from mhalib import MultiHeadAttention, masks, padding_mask
+from mhalib import MultiHeadAttention, padding_mask
 
-assert masks._is_compiling is torch._utils.is_compiling
 # Today's nn.Module, and today's modes that see operations, need these.
 torch.compiler.is_compiling, torch.compiler.is_exporting = asked, exporting
 

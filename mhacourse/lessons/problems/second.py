@@ -119,7 +119,7 @@ tickets = Problem(
             [Change(_FILL, "scores - 10.0 * ~mask.unsqueeze(-3)")],
             "a hidden key gets a lower score than it had, so it keeps a little weight, more where its score was large.",
             "A hidden score must be far below all others, whatever it was: -1e9 or -inf.",
-            also=tuple([Change(_FILL, f"scores - {n} * ~mask.unsqueeze(-3)")] for n in (1.0, 5.0)),
+            also=tuple([Change(_FILL, f"scores - {n} * ~mask.unsqueeze(-3)")] for n in (2.0, 5.0)),
         ),
         "A second softmax": Wrong(
             _erased("(weights * mask.unsqueeze(-3)).softmax(-1)"),
