@@ -194,8 +194,7 @@ def further(name: str, head_dim: int) -> tuple:
     table = {  # a text is an expression of x, in brackets a value
         START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
         PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded],
-        r"^T$|^(num_|n_)?frames$": ["x.shape[1]", "1"],  # or of a film, beside rows and columns
-        r"^(seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$|^max_seqlen": ["x.shape[1]"],
+        r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$|^max_seqlen": ["x.shape[1]"],
         PACKED.pattern: ["torch.tensor([0, x.shape[1]], device=x.device)"],
         r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_": [(False,)],
         r"^(dropout|dropout_p|p)$": [(0.0,)],
