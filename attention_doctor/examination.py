@@ -61,9 +61,7 @@ def _sizes(patient: Patient) -> tuple[int, int]:
     if call.lengths:
         return batch, max(call.lengths)
     before = before_picture(call.also)
-    if (
-        "H" in call.axes or before is not None
-    ):  # a picture of several rows, and windows where it has some; 3 frames of 4 x 5
+    if "H" in call.axes or before is not None:  # several rows, and windows where it has some; 3 frames of 4 x 5
         those = sorted([60] * ("F" in call.axes) + [24, 48, 64, 16, 12], key=lambda n: n == patient.d_model)
         those = [n + (before or 0) for n in those]
         fitting = (n for n in those if not outside.fails(patient, patient.tokens(2, n, 0.05)))

@@ -45,6 +45,14 @@ def test_terms_sum_to_the_score_in_the_models_of_the_course(dtype, options):
     assert one.names == ("token", "position", *(f"head 0.{i}" for i in range(4))) and one.frozen == ()
 
 
+def test_a_model_in_float64_whose_norms_are_computed_in_float32_is_split_as_exactly_as_these_allow():
+    model = model_of("llama").double()
+    given = inputs(model)
+    assert_sums(model, given, 1, torch.float32)
+    with pytest.raises(AssertionError):
+        assert_sums(model, given, 1, torch.float64)
+
+
 def test_each_term_is_the_product_of_what_its_two_sources_brought():
     model = course_model()
     first, second = model.layers
