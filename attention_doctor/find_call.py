@@ -45,6 +45,7 @@ def find_call(patients: Iterable[Patient]) -> Patient:
     ways += [search.step_by_step for search in few if search.unknown]
     ways += [search.of_other_length for search in searches]
     ways += [search.step_by_step for search in few if not search.unknown]
+    ways += [search.of_one_query for search in searches if not search.unknown]
     for way in ways:
         if (found := way()) is not None:
             called = way.__self__.patient.calling(found)
@@ -175,7 +176,7 @@ class _Search(Tries):
         if not any(word in str(self.error) for word in OF_LENGTH):
             return None
         self.tries = TRIES // 3  # there are many of these
-        lengths = dict.fromkeys(n for n in (*self._hinted(6), *LENGTHS[3:]) if n > 0)
+        lengths = dict.fromkeys((*self._hinted(6), *LENGTHS[3:]))
         return next((form for T in lengths if (form := self._by_names(T)) is not None), None)
 
     def _by_names(self, T: int) -> Adapted | None:
@@ -232,14 +233,16 @@ class _Search(Tries):
                     known = f"nothing is known of {', '.join(form.made_up)}: something that runs was made up"
                     self.patient.notes += [known] if form.made_up else []
                     return self._finished(form, T)
-        return self._of_one_query(first, others)
+        return None
 
-    def _of_one_query(self, first: inspect.Parameter, others: list[inspect.Parameter]) -> Adapted | None:
+    def of_one_query(self) -> Adapted | None:
         """Return a call with one query for each sample, and a memory, that has perhaps its time first."""
+        first, *others = self.wanted
         memory = [p for role, p in self.inputs if role == "context" and p is not first]
         one = [(axes, w, rows) for axes in ("T B d", "B T d") for w in self.widths[:4] for rows in ("", "1, ")]
         starts = [names.Filler(f"x.new_ones({rows}len(x), {width})", axes) for axes, width, rows in one]
-        starts = starts if len(memory) == 1 and not self.unknown else []
+        starts = starts if len(memory) == 1 else []
+        self.tries = TRIES // 3
         tried = {p: self._values(p) for p in others}
         self.of_names[first.name] = [start.text for start in starts]
         found = (self._from(start, first, tried, 6) for start in starts)
@@ -286,7 +289,8 @@ class _Search(Tries):
 
     def _hinted(self, most: int) -> list[int]:
         """Return the numbers of tokens of which those errors spoke that came latest."""
-        return sorted(self.hints, key=self.hints.get, reverse=True)[:most]
+        hinted = [n for n in self.hints if n >= len(self.inputs)]  # one query beside a memory: see of_one_query
+        return sorted(hinted, key=self.hints.get, reverse=True)[:most]
 
     def _turns(self, tried: dict[inspect.Parameter, list]) -> Iterator[dict[inspect.Parameter, object]]:
         """Yield what to change: nothing, one argument after the other, and all masks together, or all angles."""
