@@ -14,7 +14,6 @@ from functools import cached_property
 
 from mhacourse.attempt import Attempt
 from mhacourse.compare import Axes, show
-from mhacourse.edits import Edit, edits_of
 from mhacourse.judge import CHOICE, FUNCTION, VALUE, Step, judge
 from mhacourse.note import Note, bar, hints_so_far
 from mhacourse.run import Outcome, run
@@ -90,7 +89,7 @@ class Exercise:
         axes: what the axes of the result are called; for several results, by what each is called.
         see: the heading in the lesson under which it is explained.
         given: the code that the learner starts from, where that is no empty stub.
-        plain: right functions in plain torch, in each style in which learners write them; the error model edits them.
+        plain: right functions in plain torch, in each style in which learners write them, for `Change`.
         sizes: for a value, the sizes that the task speaks of, by name: the value model says "d_model times too large".
         explanation: what `.solution()` says besides.
         remarks: what may be said of a right answer, see `remarks`; the first that have something to say.
@@ -192,12 +191,6 @@ class Exercise:
         answer = answer.answer if isinstance(answer, Wrong) else answer
         fitting = (f for f in self.plain if isinstance(answer, Change) and answer.before in inspect.getsource(f))
         return answer.of(form or next(fitting, self.answer)) if isinstance(answer, Change) else answer
-
-    @cached_property
-    def edits(self) -> list[Edit]:
-        """All single edits of the right answers, the cheapest first."""
-        of_one = self.axes if isinstance(self.axes, tuple) else ()
-        return edits_of(self.plain or (self.answer,), self.inputs[-1], of_one)
 
     def outcomes(self, answer: object, seconds: float | None = None) -> tuple[list[Outcome], str]:
         """Return what `answer` does with each input, and what it prints; ours get all the time they need."""

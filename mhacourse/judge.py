@@ -13,9 +13,9 @@ from collections.abc import Callable
 from mhacourse.advice import advice_for
 from mhacourse.attempt import Attempt, changes, recognise, same_results
 from mhacourse.compare import kind_of, show
-from mhacourse.edits import find, why_of
 from mhacourse.note import Note, not_yet
 from mhacourse.observe import holds_the_numbers, observe, other_axes, transposed
+from mhacourse.one_change import one_change
 from mhacourse.remarks import remarks_on
 from mhacourse.stub import is_stub
 from mhacourse.try_test import source_of
@@ -28,9 +28,9 @@ def _still_open(attempt: Attempt, state: str = "not yet written.") -> Note:
     return Note(state, [("", f"When stuck: check.{attempt.exercise.name}.hint()")], mood="open", code="stub")
 
 
-def _mistake(attempt: Attempt, name: str, what: str = "", why: str = "", code: str = "") -> Note:
+def _mistake(attempt: Attempt, name: str, what: str = "", why: str = "", code: str = "", line: str = "") -> Note:
     """Return the note on a mistake that has a name: the error or the change of an input first, the example last."""
-    told = [(label, text) for label, text in (("What:", what), ("Why:", why)) if text]
+    told = [(label, text) for label, text in (("What:", what), ("code", line), ("Why:", why)) if text]
     example = [(label, text.removesuffix(f": {name[0].lower()}{name[1:]}")) for label, text in attempt.example]
     parts = [*attempt.before_all, *told, *example, *attempt.printed]
     return Note(f"not yet. {name}", parts, mood="wrong", code=f"wrong: {code or name}")
@@ -101,17 +101,17 @@ def known_mistake(attempt: Attempt) -> Note | None:
     return _mistake(attempt, found[0], found[1].what, found[1].why) if found else None
 
 
-def small_edit(attempt: Attempt) -> Note | None:
-    """Say which small edit of a right answer does the same, unless a changed input may be why the result is wrong."""
-    exercise, source, edit = attempt.exercise, source_of(attempt.answer), None
-    if any(case.theirs.changed and not case.result_is_right for case in attempt.cases):
+def one_change_away(attempt: Attempt) -> Note | None:
+    """Say at which place of the learner's own code a single change makes it right."""
+    exercise, source, change = attempt.exercise, source_of(attempt.answer), None
+    with contextlib.suppress(Exception):  # whatever a learner writes, what is known without this is still said
+        names = inspect.unwrap(attempt.answer).__globals__
+        change = one_change(source, names, exercise.inputs, exercise.right, attempt.outcomes)
+    if change is None:
         return None
-    with contextlib.suppress(Exception):  # whatever a learner returns, what is known without the model is still said
-        edit = find(exercise.edits, exercise.inputs, exercise.right, attempt.outcomes, source)
-    if edit is None:
-        return None
-    says, why = edit.told(source), why_of(edit.says, source)
-    return _mistake(attempt, f"It does what a right answer would do {says}", why=why, code=edit.says)
+    what = f"{change.says[0].upper()}{change.says[1:]}, your function is right for every input."
+    line = f"line {change.line}:  {source.splitlines()[change.line - 1].strip()}"
+    return _mistake(attempt, "One change makes it right", what, change.why, change.says, line)
 
 
 def stopped(attempt: Attempt) -> Note | None:
@@ -211,9 +211,9 @@ FUNCTION: tuple[Step, ...] = (
     as_given,
     right,
     known_mistake,
-    small_edit,
-    stopped,
     changes_its_input,
+    one_change_away,
+    stopped,
     first_difference,
 )
 VALUE: tuple[Step, ...] = (untouched, right, known_mistake, in_numbers, first_difference_untold)

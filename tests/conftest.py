@@ -76,7 +76,7 @@ def seeds():
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """Checking shapes makes a search for a learner's mistake slower than it is for a reader."""
-    monkeypatch.setattr("mhacourse.edits.SECONDS", 60.0)
+    monkeypatch.setattr("mhacourse.one_change.SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -124,12 +124,6 @@ def fused_kv_solution(memory, W_k, W_v):
 _READABLE = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
 
 
-def _two_products(memory, W_k, W_v):
-    k = memory @ W_k.transpose(0, 1)  # (B, T, d) @ (in, out) -> (B, T, d)
-    v = memory @ W_v.transpose(0, 1)  # (B, T, d) @ (in, out) -> (B, T, d)
-    return k, v
-
-
 fused_kv = Exercise(
     task=(
         "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v), which computes k and v with "
@@ -142,7 +136,6 @@ fused_kv = Exercise(
         (draw(0, 2, 6, 8), draw(1, 8, 8), draw(2, 8, 8)),
         (draw(3, 3, 5, 7), draw(4, 7, 7), draw(5, 7, 7)),
     ],
-    plain=(fused_kv_solution, _two_products),
     axes={name: ("sample", "token", "feature") for name in "kv"},
     hints=(
         "Weights are stored as (out, in), so more outputs mean more rows.",
@@ -217,15 +210,6 @@ def third_rows_solution(num_heads, head_dim):
     return rows.permute(1, 2, 0).flatten()  # -> head, feature, q|k|v
 
 
-def _row_by_row(num_heads, head_dim):
-    rows = []
-    for head in range(num_heads):
-        for feature in range(head_dim):
-            for part in range(3):  # q, k, v
-                rows.append(part * num_heads * head_dim + head * head_dim + feature)
-    return torch.tensor(rows)  # (3 * num_heads * head_dim,)
-
-
 third_rows = Exercise(
     task=(
         "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, "
@@ -237,7 +221,6 @@ third_rows = Exercise(
         (4, 2),
         (5, 4),
     ],  # neither as many heads as features, nor three of them: q, k and v are three
-    plain=(third_rows_solution, _row_by_row),
     axes=("place",),
     hints=(
         "Number the rows of W and give them three axes: part (q, k or v), head, feature.",

@@ -73,13 +73,6 @@ def _attend_by_steps(q, k, v):
     return output
 
 
-def _attend_by_einsum(q, k, v):
-    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5  # (B, num_heads, Tq, Tk)
-    powers = torch.exp(scores)  # (B, num_heads, Tq, Tk)
-    weights = powers / powers.sum(-1, keepdim=True)  # (B, num_heads, Tq, Tk)
-    return torch.einsum("bhqk,bhkd->bhqd", weights, v)
-
-
 def _attend_with_one_head(q, k, v):
     B, num_heads, Tq, head_dim = q.shape
     q, k, v = (x.transpose(1, 2).flatten(2) for x in (q, k, v))  # (B, num_heads, T, hd) -> (B, T, num_heads * hd)
@@ -110,7 +103,7 @@ attend = Exercise(
     ),
     answer=attend_solution,
     cases=_cases,
-    plain=(_attend_by_steps, _attend_by_einsum),
+    plain=(_attend_by_steps,),
     axes=("sample", "head", "query", "feature"),
     hints=(
         "There are three steps: scores, shares, and a weighted mean.",
@@ -219,6 +212,7 @@ stable_softmax = Exercise(
         (torch.tensor([[0.0, 2.0], [1.0, 1.0]]),),
         (torch.tensor([[1000.0, 1001.0, 999.0], [0.0, 1.0, 2.0]]),),
         (torch.tensor([[-1000.0, -1001.0, -1000.0]]),),
+        (torch.tensor([[-60.0, -61.0]]),),  # without a shift still right, with one to -120 no longer
         (torch.tensor([[0.0, 100.0]]),),
         (torch.tensor([[0.0, 1000.0]]),),
         (torch.tensor([[2.0], [-1.0]]),),  # one score keeps its axis
@@ -352,6 +346,18 @@ cosine_attention = Exercise(
             Change("scale * q @ k.mT", "scale * q @ k.mT / math.sqrt(q.shape[-1])"),
             "you divide the cosines by sqrt(head_dim) as well.",
             "The root corrects for the lengths of the vectors, and vectors of length 1 need no correction.",
+        ),
+        "One of the two": Wrong(
+            lambda q, k, v, scale: (scale * q @ (k / k.norm(dim=-1, keepdim=True)).mT).softmax(-1) @ v,
+            "the keys have length 1, and the queries keep theirs.",
+            "A cosine needs both.",
+            also=(
+                Wrong(
+                    lambda q, k, v, scale: (scale * (q / q.norm(dim=-1, keepdim=True)) @ k.mT).softmax(-1) @ v,
+                    "the queries have length 1, and the keys keep theirs.",
+                    "A cosine needs both.",
+                ),
+            ),
         ),
         "Lengths over the tokens": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".norm(dim=-2, keepdim=True)"),

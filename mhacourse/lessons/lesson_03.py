@@ -5,7 +5,7 @@ import torch
 import mhalib
 from mhacourse.exercise import Change, Exercise, Wrong
 from mhacourse.inputs import draw, head_labels, labels
-from mhacourse.remarks import Grows, with_a_gradient
+from mhacourse.remarks import Grows, in_float16, with_a_gradient
 
 _SEES = "Cut the features, not the sentence: view(B, T, num_heads, head_dim) first, then transpose(1, 2)."
 
@@ -87,15 +87,6 @@ def _split_by_steps(x, num_heads):
     return heads
 
 
-def _split_by_slices(x, num_heads):
-    B, T, d_model = x.shape
-    head_dim = d_model // num_heads
-    heads = []
-    for head in range(num_heads):
-        heads.append(x[:, :, head * head_dim : (head + 1) * head_dim])
-    return torch.stack(heads, dim=1)  # num_heads x (B, T, head_dim) -> (B, num_heads, T, head_dim)
-
-
 split_heads = Exercise(
     task="Write split_heads(x, num_heads): (B, T, d_model) -> (B, num_heads, T, head_dim).",
     answer=mhalib.split_heads,
@@ -107,7 +98,7 @@ split_heads = Exercise(
         (draw(1, 2, 3, 4), 1),  # so does one head
         (labels(2, 15, B=4), 3),
     ],
-    plain=(_split_by_steps, _split_by_slices),
+    plain=(_split_by_steps,),
     axes=("sample", "head", "token", "feature"),
     hints=(
         "There are two steps. Which axis do you cut into two, and which two axes change places?",
@@ -161,6 +152,7 @@ split_heads = Exercise(
     explanation="In the library's version, the last line does the work; earlier lines reject what cannot be split.",
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
+        in_float16,
         with_a_gradient,
     ),
 )
@@ -173,14 +165,6 @@ def _merge_by_steps(x):
     return merged
 
 
-def _merge_by_joining(x):
-    B, num_heads, T, head_dim = x.shape
-    heads = []
-    for head in range(num_heads):
-        heads.append(x[:, head])
-    return torch.cat(heads, dim=-1)  # num_heads x (B, T, head_dim) -> (B, T, d_model)
-
-
 merge_heads = Exercise(
     task="Write merge_heads(x), the way back: (B, num_heads, T, head_dim) -> (B, T, d_model).",
     answer=mhalib.merge_heads,
@@ -190,7 +174,7 @@ merge_heads = Exercise(
         (draw(0, 3, 4, 1, 2),),  # not whole, some negative; and one token keeps its axis
         (head_labels(3, 4, 2, B=5),),
     ],
-    plain=(_merge_by_steps, _merge_by_joining),
+    plain=(_merge_by_steps,),
     axes=("sample", "token", "feature"),
     hints=(
         "Undo the two steps of the split in reverse order.",
@@ -254,16 +238,6 @@ def _fold_by_steps(x, num_heads):
     return folded
 
 
-def _fold_row_by_row(x, num_heads):
-    B, T, d_model = x.shape
-    head_dim = d_model // num_heads
-    rows = []
-    for sample in range(B):
-        for head in range(num_heads):
-            rows.append(x[sample, :, head * head_dim : (head + 1) * head_dim])
-    return torch.stack(rows)  # B * num_heads x (T, head_dim) -> (B * num_heads, T, head_dim)
-
-
 fold_heads = Exercise(
     task=(
         "Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), where sample "
@@ -278,7 +252,7 @@ fold_heads = Exercise(
         (draw(0, 1, 3, 4), 1),  # not whole, some negative; and one row keeps its axis
         (labels(2, 15, B=4), 3),
     ],
-    plain=(_fold_by_steps, _fold_row_by_row),
+    plain=(_fold_by_steps,),
     axes=("row", "token", "feature"),
     hints=(
         "Split as before. Which axes hold samples and heads then?",

@@ -41,12 +41,6 @@ def _window_by_triangles(T, width):
     return not_ahead & not_too_old
 
 
-def _window_by_distance(T, width):
-    query = torch.arange(T)[:, None]  # (Tq, 1)
-    key = torch.arange(T)  # (Tk,)
-    return (key <= query) & (query - key < width)
-
-
 def _window_from_below_0(T, width):
     mask = torch.zeros(T, T, dtype=torch.bool)
     for query in range(T):
@@ -70,7 +64,7 @@ window_mask = Exercise(
     ),
     answer=window_mask_solution,
     cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 4), (4, 9), (6, 2)],
-    plain=(_window_by_triangles, _window_by_distance),
+    plain=(_window_by_triangles,),
     axes=("query", "key"),
     hints=(
         "There are two conditions: nothing from the future, and nothing too old.",
@@ -108,6 +102,11 @@ window_mask = Exercise(
             "the window reaches as far into the future as into the past.",
             "Combine the band with causal_mask(T).",
         ),
+        "The whole future": Wrong(
+            lambda T, width: torch.ones(T, T, dtype=torch.bool).triu(1 - width),
+            "keys that are too far back are hidden, and those behind the query are not.",
+            "A causal window has two ends: tril() hides what comes later.",
+        ),
         "Only the future": Wrong(
             Change("return not_ahead & not_too_old", "return (not_ahead & not_too_old).T"),
             "each token sees itself and later tokens.",
@@ -133,13 +132,6 @@ def torch_padding_solution(valid_lens, num_keys):
     return torch.arange(num_keys) >= valid_lens[:, None]  # (Tk,) and (B, 1) -> (B, Tk), True = blocked
 
 
-def _padding_row_by_row(valid_lens, num_keys):
-    blocked = torch.zeros(len(valid_lens), num_keys, dtype=torch.bool)  # (B, Tk)
-    for sample in range(len(valid_lens)):
-        blocked[sample, valid_lens[sample] :] = True
-    return blocked
-
-
 torch_padding = Exercise(
     task=(
         "Write torch_padding(valid_lens, num_keys): return the key_padding_mask for nn.MultiheadAttention, boolean (B, "
@@ -153,7 +145,6 @@ torch_padding = Exercise(
         (torch.tensor([0, 1, 1]), 1),  # so does one key
         (torch.tensor([3, 0, 5, 5]), 5),
     ],
-    plain=(torch_padding_solution, _padding_row_by_row),
     axes=("sample", "key"),
     hints=(
         "A key is padding if its number is not below the length of its sample.",

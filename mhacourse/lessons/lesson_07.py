@@ -92,19 +92,6 @@ def _own_matrices_by_steps(in_proj_weight, num_heads):
     return in_proj_weight.reshape(3, num_heads, head_dim, d_model)
 
 
-def _own_matrices_by_loop(in_proj_weight, num_heads):
-    d_model = in_proj_weight.shape[1]
-    head_dim = d_model // num_heads
-    matrices = []
-    for part in range(3):
-        heads = []
-        for head in range(num_heads):
-            first = part * d_model + head * head_dim
-            heads.append(in_proj_weight[first : first + head_dim])
-        matrices.append(torch.stack(heads))  # (num_heads, head_dim, d_model)
-    return torch.stack(matrices)  # -> (3, num_heads, head_dim, d_model)
-
-
 def _own_cases():
     sizes = [(2, 2), (10, 5), (4, 1), (8, 2)]  # d_model, num_heads; no size is 3, the number of q, k and v
     cases = [(10.0 * torch.arange(3 * d)[:, None] + torch.arange(d), h) for d, h in sizes]  # 10 · row + feature
@@ -118,7 +105,7 @@ own_matrices = Exercise(
         "head_dim, d_model): q, k, v first, then the head."
     ),
     answer=own_matrices_solution,
-    plain=(_own_matrices_by_steps, _own_matrices_by_loop),
+    plain=(_own_matrices_by_steps,),
     cases=_own_cases,
     axes=("q/k/v", "head", "row", "feature"),
     hints=(

@@ -100,7 +100,7 @@ def _maps():
 one_map = Exercise(
     task=(
         "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), compute the map of a single head with "
-        "the same W_q and W_k, (B, T, T). No weight is 0."
+        "the same W_q and W_k, (B, T, T). There are at most eight heads, and no weight is below 0.001."
     ),
     answer=one_map_solution,
     plain=(_one_map_by_sums, _one_map_by_products),
@@ -153,6 +153,11 @@ one_map = Exercise(
             "you put the product of the weights into a softmax.",
             "The softmax takes the exponential once more. Divide each row by its sum, or take the logarithm first.",
         ),
+        "The maps taken for scores": Wrong(
+            lambda maps: (maps.sum(1) / maps.shape[1] ** 0.5).softmax(-1),
+            "you add the weights up, and put the sum into a softmax.",
+            "Scores add up, weights do not. The logarithm of a weight is its score, up to a constant for the row.",
+        ),
         "Maps as matrices": Wrong(
             lambda maps: functools.reduce(torch.matmul, maps.unbind(1)),
             "you multiplied the maps as matrices, one after the other.",
@@ -194,7 +199,7 @@ def _heads_added(x, dS, W_q):
 def _key_cases():
     x, W_q = torch.tensor([[[1.0, 2], [3, 0]]]), torch.tensor([[2.0, 1], [0, 3]])
     dS = torch.tensor([[[[2.0, -1], [1, 0]], [[-1, 1], [3, 2]]]])
-    sizes = [(2, 3, 5, 12), (3, 2, 4, 10)]  # B, num_heads, T, d_model
+    sizes = [(2, 3, 5, 12), (3, 2, 4, 10), (2, 1, 3, 2)]  # B, num_heads, T, d_model
     return [(x, dS, W_q)] + [
         (draw(10 + i, B, T, d), draw(20 + i, B, h, T, T), draw(30 + i, d, d)) for i, (B, h, T, d) in enumerate(sizes)
     ]
@@ -224,6 +229,11 @@ key_gradient = Exercise(
             Change("of_samples.sum(0)", "of_samples.mean(0)"),
             "you average over the samples.",
             "If the loss is a mean, dS already includes that. Gradients of one weight add up: sum(0).",
+        ),
+        "The root of the whole width": Wrong(
+            Change("head_dim**0.5", "d_model**0.5"),
+            "you divide by the root of d_model.",
+            "The scale is that of the scores of one head, whose products have head_dim terms.",
         ),
         "As nn.Linear stores it": Wrong(
             Change("return of_samples.sum(0)", "return of_samples.sum(0).mT"),

@@ -82,25 +82,6 @@ def _fold_keys_by_steps(W_q, W_k, num_heads):
     return q @ k
 
 
-def _fold_keys_by_loop(W_q, W_k, num_heads):
-    head_dim = W_q.shape[1] // num_heads
-    matrices = []
-    for head in range(num_heads):
-        first = head * head_dim
-        last = first + head_dim
-        q = W_q[:, first:last]  # (d_model, head_dim)
-        k = W_k[:, first:last]
-        matrices.append(q @ k.T)
-    return torch.stack(matrices)
-
-
-def _fold_keys_by_chunks(W_q, W_k, num_heads):
-    matrices = []
-    for q, k in zip(W_q.chunk(num_heads, dim=1), W_k.chunk(num_heads, dim=1), strict=True):
-        matrices.append(q @ k.T)  # (d_model, head_dim) @ (head_dim, d_model)
-    return torch.stack(matrices)
-
-
 def _fold_cases():
     W_q = torch.tensor([[1.0, 0, 2, 3, 0, 1], [0, 2, 1, 1, 4, 0]])
     W_k = torch.tensor([[2.0, 1, 0, 0, 1, 2], [0, 1, 3, 5, 0, 1]])
@@ -115,7 +96,7 @@ fold_keys = Exercise(
         "head_dim may be smaller or larger than d_model. Return (num_heads, d_model, d_model)."
     ),
     answer=fold_keys_solution,
-    plain=(_fold_keys_by_steps, _fold_keys_by_loop, _fold_keys_by_chunks),
+    plain=(_fold_keys_by_steps,),
     cases=_fold_cases,
     axes=("head", "feature of the query", "feature of the key"),
     hints=(
@@ -140,6 +121,11 @@ fold_keys = Exercise(
             ),
             "each head gets every num_heads-th column.",
             "The columns of a head are next to each other: unflatten(1, (num_heads, -1)).",
+        ),
+        "Rows and columns cut together": Wrong(
+            lambda W_q, W_k, h: W_q.reshape(h, W_q.shape[0], -1) @ W_k.reshape(h, W_k.shape[0], -1).mT,
+            "a reshape to (num_heads, d_model, head_dim) deals the numbers out row by row, so a head gets some rows.",
+            "Cut the columns, (d_model, num_heads, head_dim), then move the heads to the front with transpose(0, 1).",
         ),
         "One matrix for all heads": Wrong(
             Change("return q @ k", "return (q @ k).sum(0)"),

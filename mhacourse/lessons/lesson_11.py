@@ -48,23 +48,6 @@ def _switch_heads_by_steps(merged, gates):
     return heads.reshape(B, T, width)
 
 
-def _switch_heads_by_features(merged, gates):
-    head_dim = merged.shape[-1] // len(gates)
-    of_features = gates.repeat_interleave(head_dim)  # (num_heads,) -> (num_heads * head_dim,)
-    return merged * of_features
-
-
-def _switch_heads_by_loop(merged, gates):
-    num_heads = len(gates)
-    head_dim = merged.shape[-1] // num_heads
-    result = merged.clone()
-    for head in range(num_heads):
-        first = head * head_dim
-        last = first + head_dim
-        result[:, :, first:last] = merged[:, :, first:last] * gates[head]
-    return result
-
-
 def _with_gates(change):
     return lambda merged, gates: switch_heads_solution(merged, change(gates))
 
@@ -84,7 +67,7 @@ switch_heads = Exercise(
         "gates is (num_heads,). Multiply the features of each head by its gate."
     ),
     answer=switch_heads_solution,
-    plain=(_switch_heads_by_steps, _switch_heads_by_features, _switch_heads_by_loop),
+    plain=(_switch_heads_by_steps,),
     cases=_switch_cases,
     axes=("sample", "token", "feature"),
     hints=(
@@ -279,16 +262,6 @@ def _gate_slopes_by_steps(heads, grads):
     return slopes.mean(0)
 
 
-def _gate_slopes_by_loops(heads, grads):
-    B, num_heads, T, head_dim = heads.shape
-    total = torch.zeros(num_heads)
-    for sample in range(B):
-        for head in range(num_heads):
-            slope = (heads[sample, head] * grads[sample, head]).sum()
-            total[head] += slope.abs()
-    return total / B
-
-
 def _slope_cases():
     by_hand = torch.tensor([[[[1.0, 2.0]], [[3.0, 1.0]]], [[[2.0, -1.0]], [[1.0, 4.0]]]])  # (B, h, T, hd), T = 1
     pulls = torch.tensor([[[[3.0, 2.0]], [[2.0, -5.0]]], [[[-1.0, 2.0]], [[2.0, 1.0]]]])
@@ -303,7 +276,7 @@ gate_slopes = Exercise(
         "(num_heads,): the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample."
     ),
     answer=gate_slopes_solution,
-    plain=(_gate_slopes_by_steps, _gate_slopes_by_loops),
+    plain=(_gate_slopes_by_steps,),
     cases=_slope_cases,
     axes=("head",),
     hints=(
@@ -421,7 +394,8 @@ def _cut_heads_by_loops(W_q, W_k, W_v, W_o, keep):
 def _cut_cases():
     # 100 · matrix + 10 · row + column, in square weights, whose rows and columns cannot be told by their number
     by_hand = (*labels(2, 2, B=4), torch.tensor([False, True]))
-    sizes = [(3, 2, 5, [0, 1, 1]), (2, 3, 6, [0, 1]), (4, 2, 3, [1, 0, 1, 0])]  # num_heads, head_dim, d_model, keep
+    # num_heads, head_dim, d_model, keep
+    sizes = [(3, 2, 5, [0, 0, 1]), (2, 3, 6, [0, 1]), (4, 2, 3, [0, 1, 1, 0]), (2, 2, 3, [1, 1]), (1, 2, 3, [1])]
     return [by_hand] + [
         (*draw(i, 3, h * hd, d), draw(10 + i, d, h * hd), torch.tensor(keep).bool())
         for i, (h, hd, d, keep) in enumerate(sizes)

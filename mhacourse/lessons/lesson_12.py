@@ -8,18 +8,6 @@ from mhacourse.inputs import draw
 from mhacourse.remarks import Asked, Grows, Trace, in_float16
 from mhalib.masks import causal_mask
 
-
-def _cache_size():
-    layers, num_heads, head_dim, T = 24, 16, 64, 2048
-    bytes_each = 2
-    sizes = []
-    for num_kv_heads in (num_heads, 4):
-        keys = layers * num_kv_heads * head_dim * T
-        values = keys
-        sizes.append((keys + values) * bytes_each)
-    return tuple(sizes)
-
-
 cache_size = Exercise(
     task=(
         "A model has 24 layers of 16 heads, with head_dim 64. The text has 2,048 tokens, and each number takes 2 "
@@ -27,7 +15,6 @@ cache_size = Exercise(
         "heads?"
     ),
     answer=(201_326_592, 50_331_648),
-    plain=(_cache_size,),
     sizes={"the number of layers": 24, "num_heads": 16, "num_kv_heads": 4, "head_dim": 64, "T": 2048},
     hints=(
         "For each layer and each token, the cache keeps one key and one value per KV head.",
@@ -147,6 +134,11 @@ window_with_sinks = Exercise(
             "The query itself is one of the tokens in the window: behind < window, not <=.",
             also=(lambda T, window, sinks: window_with_sinks_solution(T, window + 1, sinks + 1),),
         ),
+        "And in place of or": Wrong(
+            Change("near | first", "near & first"),
+            "a key must be a sink and inside the window.",
+            "Either will do: join the two with |, and the causal condition to both with &.",
+        ),
         "Without itself": Wrong(
             Change("behind >= 0", "behind > 0"),
             "a query does not see itself.",
@@ -246,6 +238,13 @@ latent_heads = Exercise(
             "the scores are divided by the root of rank, as F.scaled_dot_product_attention does by default.",
             "The scores are still sums over head_dim features, so pass scale=head_dim**-0.5.",
         ),
+        "Not back from the latents": Wrong(
+            lambda q, c, U_k, U_v: (
+                (q @ U_k.unflatten(0, (q.shape[1], -1)) @ c[:, None].mT / q.shape[-1] ** 0.5).softmax(-1) @ c[:, None]
+            ),
+            "you stop at the mixture of latents, and U_v is never used.",
+            "What a head hands on are values: multiply the mixture by the rows of U_v that belong to the head.",
+        ),
         "No scale": Wrong(
             Change("scores / head_dim**0.5", "scores"),
             "you do not divide the scores.",
@@ -305,14 +304,6 @@ def _cached_step_by_steps(q, k, v, past_k, past_v):
     return weights @ v
 
 
-def _cached_step_by_torch(q, k, v, past_k, past_v):
-    n, past = q.shape[2], past_k.shape[2]
-    keys = torch.cat([past_k, k], dim=2)  # -> (B, num_kv_heads, past + n, head_dim)
-    values = torch.cat([past_v, v], dim=2)
-    hidden = torch.ones(n, past + n, dtype=torch.bool).triu(past + 1)
-    return F.scaled_dot_product_attention(q, keys, values, attn_mask=~hidden, enable_gqa=True)
-
-
 def _forgets(q, k, v, *past):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
@@ -335,7 +326,7 @@ cached_step = Exercise(
         "earlier tokens (there may be none). Attend causally, and return (B, num_heads, n, head_dim)."
     ),
     answer=cached_step_solution,
-    plain=(_cached_step_by_steps, _cached_step_by_torch),
+    plain=(_cached_step_by_steps,),
     cases=_step_cases,
     axes=("sample", "head", "query", "feature"),
     hints=(

@@ -183,19 +183,6 @@ def _rows_by_stack(weight, num_heads):
     return pairs.reshape(width, d_model)
 
 
-def _rows_by_order(weight, num_heads):
-    width, d_model = weight.shape
-    head_dim = width // num_heads
-    half = head_dim // 2
-    order = []
-    for head in range(num_heads):
-        for pair in range(half):
-            first = head * head_dim + pair
-            order.append(first)
-            order.append(first + half)
-    return weight[order]
-
-
 def _rows_cases():
     sizes = [(3, 8, 12), (5, 6, 20), (1, 10, 4), (4, 12, 16)]  # num_heads, head_dim, d_model
     return [(labels(12, 8)[0], 2)] + [(draw(i, h * hd, d), h) for i, (h, hd, d) in enumerate(sizes)]
@@ -207,7 +194,7 @@ rows_to_neighbours = Exercise(
         "(num_heads * head_dim, d_model). Return it in the interleaved layout, with the same shape."
     ),
     answer=rows_to_neighbours_solution,
-    plain=(_rows_by_stack, _rows_by_order),
+    plain=(_rows_by_stack,),
     cases=_rows_cases,
     axes=("row", "feature"),
     hints=(

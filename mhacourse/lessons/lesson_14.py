@@ -33,21 +33,6 @@ def quiet_softmax_solution(scores):
     return torch.cat([zeros, scores], -1).softmax(-1)[..., 1:]  # (..., Tq, 1 + Tk) -> (..., Tq, Tk)
 
 
-def _quiet_softmax_by_steps(scores):
-    largest = scores.amax(-1, keepdim=True).clamp(min=0)  # (..., Tq, 1)
-    e = (scores - largest).exp()
-    one = (-largest).exp()
-    total = e.sum(-1, keepdim=True) + one
-    return e / total
-
-
-def _quiet_softmax_by_a_column(scores):
-    zeros = torch.zeros_like(scores[..., :1])
-    longer = torch.cat([zeros, scores], dim=-1)
-    weights = longer.softmax(-1)
-    return weights[..., 1:]
-
-
 def _one_after_the_shift(scores):
     e = (scores - scores.amax(-1, keepdim=True)).exp()
     return e / (1 + e.sum(-1, keepdim=True))
@@ -68,7 +53,6 @@ quiet_softmax = Exercise(
         "in the row. Scores may be as large as 1,000. Do it without F.pad."
     ),
     answer=quiet_softmax_solution,
-    plain=(_quiet_softmax_by_steps, _quiet_softmax_by_a_column),
     cases=_quiet_cases,
     axes=("query", "key"),
     hints=(
@@ -115,6 +99,15 @@ quiet_softmax = Exercise(
             _one_after_the_shift,
             "you subtract the largest score, but the 1 stays a 1.",
             "The 1 stands for a score of 0, which must be shifted as well: it becomes e^-largest.",
+        ),
+        "One largest score for all rows": Wrong(
+            lambda s: (
+                (s - s.amax().clamp(min=0)).exp()
+                / ((-s.amax().clamp(min=0)).exp() + (s - s.amax().clamp(min=0)).exp().sum(-1, keepdim=True))
+            ),
+            "you subtract the largest score of the whole tensor, so all powers in a row of smaller scores become 0.",
+            "Each row has its own largest score: amax(-1, keepdim=True), or 0 where that is larger.",
+            also=(lambda s: (s - s.amax()).exp() / ((-s.amax()).exp() + (s - s.amax()).exp().sum(-1, keepdim=True)),),
         ),
         "The wrong column is left out": Wrong(
             lambda s: F.pad(s, (1, 0)).softmax(-1)[..., :-1],
@@ -175,6 +168,23 @@ normed_scores = Exercise(
             "you divide each feature of a token by its length over the heads, axis 1, as F.normalize does without dim.",
             "The vector of a query in one head runs along the last axis: F.normalize(q, dim=-1).",
             also=(_normed_over(1),),
+        ),
+        "Divided by the square of the length": Wrong(
+            Change(".sqrt()", ""),
+            "you divide by the sum of the squares, so each vector has the length 1 / length.",
+            "The length is the root of that sum.",
+        ),
+        "One of the two": Wrong(
+            Change("    k = k / k_length\n", ""),
+            "the queries have length 1, and the keys keep theirs.",
+            "A cosine needs both.",
+            also=(
+                Wrong(
+                    Change("    q = q / q_length\n", ""),
+                    "the keys have length 1, and the queries keep theirs.",
+                    "A cosine needs both.",
+                ),
+            ),
         ),
         "LayerNorm or RMSNorm": Wrong(
             lambda q, k, gain: gain * F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT,

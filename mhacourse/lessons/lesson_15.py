@@ -26,16 +26,6 @@ def _value_path_by_steps(f, d_model):
     return V, constant
 
 
-def _value_path_by_loop(f, d_model):
-    constant = f(torch.zeros(1, 1, d_model))[0, 0]
-    columns = []
-    for i in range(d_model):
-        token = torch.zeros(1, 1, d_model)
-        token[0, 0, i] = 1
-        columns.append(f(token)[0, 0] - constant)
-    return torch.stack(columns, dim=1), constant
-
-
 def _box(seed, d_model, num_heads, bias=True):
     """Return a sealed layer that computes in the precision of its input."""
     weights = [draw(10 * seed + i, d_model, d_model) / d_model**0.5 for i in range(4)]
@@ -71,7 +61,7 @@ value_path = Exercise(
         "computes f([x]) = V x + constant. Return both: V, (d_model, d_model), and constant, (d_model,)."
     ),
     answer=value_path_solution,
-    plain=(_value_path_by_steps, _value_path_by_loop),
+    plain=(_value_path_by_steps,),
     cases=lambda: [(_box(0, 2, 1), 2), (_box(1, 6, 3), 6), (_box(2, 8, 2, bias=False), 8), (_box(3, 5, 5), 5)],
     axes={"V": ("row", "column"), "constant": ("feature",)},
     hints=(
@@ -163,15 +153,6 @@ def _walk_steps_by_steps(moved):
     return steps[found]
 
 
-def _walk_steps_by_loop(moved):
-    steps = []
-    for i in range(1, len(moved)):
-        step = moved[i] - moved[i - 1]
-        if step.abs().max() > 1e-2:
-            steps.append(step)
-    return torch.stack(steps)
-
-
 def _sorted(steps, descending):
     return steps[steps.norm(dim=1).argsort(descending=descending)]
 
@@ -213,7 +194,7 @@ walk_steps = Exercise(
         "0.1. Return the steps in order, (steps, d_model), each as after minus before."
     ),
     answer=walk_steps_solution,
-    plain=(_walk_steps_by_steps, _walk_steps_by_loop),
+    plain=(_walk_steps_by_steps,),
     cases=_walk_cases,
     axes=("step", "feature"),
     hints=(
@@ -309,13 +290,6 @@ def _looks_by_pinv(moved, writes):
     return moved @ inverse
 
 
-def _looks_by_products(moved, writes):
-    products = moved @ writes.T  # (contexts, heads)
-    overlaps = writes @ writes.T  # (heads, heads)
-    inverse = torch.linalg.inv(overlaps)
-    return products @ inverse
-
-
 def _looks_one_by_one(moved, writes):
     looks = []
     for write in writes:
@@ -343,7 +317,7 @@ looks_from_outside = Exercise(
         "heads)."
     ),
     answer=looks_from_outside_solution,
-    plain=(_looks_by_pinv, _looks_by_products),
+    plain=(_looks_by_pinv,),
     cases=_looks_cases,
     axes=("context", "head"),
     hints=(
@@ -419,26 +393,6 @@ def twin_keys_solution(W_k, mix):
     return (torch.linalg.inv(mix).mT @ heads).flatten(0, 1)  # -> (num_heads * head_dim, d_model)
 
 
-def _twin_keys_by_steps(W_k, mix):
-    num_heads, head_dim, _ = mix.shape
-    width, d_model = W_k.shape
-    heads = W_k.reshape(num_heads, head_dim, d_model)
-    back = torch.linalg.inv(mix)
-    back = back.transpose(1, 2)
-    heads = back @ heads  # (num_heads, head_dim, d_model)
-    return heads.reshape(width, d_model)
-
-
-def _twin_keys_by_loop(W_k, mix):
-    num_heads, head_dim, _ = mix.shape
-    rows = []
-    for head in range(num_heads):
-        first = head * head_dim
-        own = W_k[first : first + head_dim]
-        rows.append(torch.linalg.solve(mix[head].T, own))
-    return torch.cat(rows)
-
-
 def _twin(W_k, mix, change=lambda m: torch.linalg.inv(m).mT):
     return (change(mix) @ W_k.unflatten(0, (len(mix), -1))).flatten(0, 1)
 
@@ -459,7 +413,6 @@ twin_keys = Exercise(
         "(num_heads * head_dim, d_model), that keeps all scores as they were."
     ),
     answer=twin_keys_solution,
-    plain=(_twin_keys_by_steps, _twin_keys_by_loop),
     cases=_twin_cases,
     axes=("row", "feature"),
     hints=(

@@ -76,20 +76,6 @@ def sees_the_future_solution(f, d_model):
     return False
 
 
-def _sees_in_a_loop(f, d_model):
-    T = 5
-    x = torch.randn(1, T, d_model)
-    before = f(x)  # (1, T, d_model)
-    for s in range(1, T):
-        changed = x.clone()
-        changed[:, s] = torch.randn(d_model)
-        after = f(changed)  # (1, T, d_model)
-        for t in range(s):
-            if not torch.allclose(after[0, t], before[0, t], atol=1e-6):
-                return True
-    return False
-
-
 def _causal(num_heads, name, merge=mhalib.merge_heads, masked=True, wide=1.0):
     """Return one attention layer as a function of (B, T, d_model), named for the example."""
 
@@ -191,7 +177,6 @@ sees_the_future = Exercise(
         "True if any output reads a later token, and False if none does. Draw the test tokens yourself."
     ),
     answer=sees_the_future_solution,
-    plain=(sees_the_future_solution, _sees_in_a_loop),
     cases=lambda: [
         (_causal(4, "that is causal"), 8),
         (_causal(4, "without the transpose in its merge", merge=_no_transpose), 8),
@@ -320,42 +305,6 @@ def repaired_solution(layer, x, mask):
     scores = scores.masked_fill(~mask, -torch.inf)
     heads = scores.softmax(-1) @ v  # (B, num_heads, T, head_dim)
     return layer.W_o(heads.transpose(1, 2).reshape(B, T, -1))  # -> (B, T, d_model)
-
-
-def _repaired_steps(layer, x, mask):
-    B, T, d_model = x.shape
-    num_heads = layer.num_heads
-    head_dim = d_model // num_heads
-    q = layer.W_q(x)
-    k = layer.W_k(x)
-    v = layer.W_v(x)
-    q = q.reshape(B, T, num_heads, head_dim).transpose(1, 2)  # (B, T, d_model) -> (B, num_heads, T, head_dim)
-    k = k.reshape(B, T, num_heads, head_dim).transpose(1, 2)
-    v = v.reshape(B, T, num_heads, head_dim).transpose(1, 2)
-    scores = q @ k.transpose(2, 3)  # -> (B, num_heads, T, T)
-    scores = scores / head_dim**0.5
-    scores = scores.masked_fill(~mask, -torch.inf)
-    weights = torch.softmax(scores, dim=-1)
-    heads = weights @ v  # -> (B, num_heads, T, head_dim)
-    merged = heads.transpose(1, 2)  # -> (B, T, num_heads, head_dim)
-    merged = merged.reshape(B, T, d_model)
-    return layer.W_o(merged)
-
-
-def _repaired_loop(layer, x, mask):
-    B, T, d_model = x.shape
-    size = d_model // layer.num_heads
-    q, k, v = layer.W_q(x), layer.W_k(x), layer.W_v(x)
-    heads = []
-    for i in range(layer.num_heads):
-        start = i * size
-        stop = start + size
-        scores = q[:, :, start:stop] @ k[:, :, start:stop].transpose(1, 2)  # -> (B, T, T)
-        scores = scores / math.sqrt(size)
-        scores = scores.masked_fill(~mask, -torch.inf)
-        weights = torch.softmax(scores, dim=-1)
-        heads.append(weights @ v[:, :, start:stop])
-    return layer.W_o(torch.cat(heads, dim=-1))  # num_heads x (B, T, size) -> (B, T, d_model)
 
 
 # Here y is (B, T, d_model), heads are (B, num_heads, T, head_dim), scores (B, num_heads, T, T).
@@ -543,7 +492,6 @@ repaired = Repair(
         "boolean, (T, T), with True = may attend, and it need not be causal."
     ),
     answer=repaired_solution,
-    plain=(_repaired_steps, _repaired_loop),
     cases=_layer_cases,
     axes=("sample", "token", "feature"),
     lines=_LINES,

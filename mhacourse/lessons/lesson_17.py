@@ -35,15 +35,6 @@ def terms_solution(q_parts, k_parts):
     return q_parts @ k_parts.T / q_parts.shape[-1] ** 0.5  # (S, head_dim) @ (head_dim, S) -> (S, S)
 
 
-def _terms_in_a_loop(q_parts, k_parts):
-    S, head_dim = q_parts.shape
-    terms = torch.zeros(S, S)
-    for i in range(S):
-        for j in range(S):
-            terms[i, j] = (q_parts[i] * k_parts[j]).sum() / head_dim**0.5
-    return terms
-
-
 def _terms_cases():
     tiny = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([[3.0, 1.0], [-1.0, 4.0]])
     return [tiny, (draw(0, 3, 5), draw(1, 3, 5)), (draw(2, 6, 8), draw(3, 6, 8))]
@@ -56,7 +47,6 @@ terms = Exercise(
         "score."
     ),
     answer=terms_solution,
-    plain=(terms_solution, _terms_in_a_loop),
     cases=_terms_cases,
     axes=("source of the query", "source of the key"),
     hints=(
@@ -124,13 +114,6 @@ def lead_solution(terms, query, key):
     return terms[..., key] - terms[..., : query + 1].mean(-1)  # (S, S, keys) -> (S, S)
 
 
-def _lead_in_a_loop(terms, query, key):
-    mean = torch.zeros(terms.shape[:2])
-    for other in range(query + 1):
-        mean = mean + terms[:, :, other]
-    return terms[:, :, key] - mean / (query + 1)
-
-
 def _lead_cases():
     tiny = torch.tensor([[[1.0, 2.0, 6.0, 9.0], [0.0, 1.0, 2.0, 3.0]], [[4.0, 4.0, 4.0, 4.0], [3.0, 0.0, 0.0, 7.0]]])
     return [(tiny, 2, 1), (draw(0, 3, 3, 6), 4, 2), (draw(1, 2, 2, 5), 4, 0), (draw(2, 4, 4, 7), 3, 3)]
@@ -143,7 +126,6 @@ lead = Exercise(
         "query may see, (S, S)."
     ),
     answer=lead_solution,
-    plain=(lead_solution, _lead_in_a_loop),
     cases=_lead_cases,
     axes=("source of the query", "source of the key"),
     hints=(
@@ -200,15 +182,6 @@ def copying_solution(W_v, W_o, E, U):
     return ov.argmax(0) == torch.arange(len(E))  # -> (letters,)
 
 
-def _copying_in_a_loop(W_v, W_o, E, U):
-    copied = []
-    for letter in range(len(E)):
-        written = W_o @ (W_v @ E[letter])  # (d_model,)
-        said = U @ written  # (letters,)
-        copied.append(said.argmax().item() == letter)
-    return torch.tensor(copied)
-
-
 def _copying_cases():
     swap = torch.eye(4)[[1, 0, 2, 3]]  # 0 and 1 are written as each other, the rest as itself
     turn = torch.eye(4)[[1, 2, 0, 3]]
@@ -228,7 +201,6 @@ copying = Exercise(
         "d_model), W_o is (d_model, head_dim), and the embedding E and the readout U are (letters, d_model)."
     ),
     answer=copying_solution,
-    plain=(copying_solution, _copying_in_a_loop),
     cases=_copying_cases,
     axes=("letter",),
     hints=(
@@ -241,7 +213,7 @@ copying = Exercise(
         "Asked the other way around": Wrong(
             Change("ov.argmax(0)", "ov.argmax(1)"),
             "for each letter that is said, this asks which letter raises it most.",
-            "Columns are the letters looked at: take the largest entry of each column, argmax(0).",
+            "Search along the axis of the letters that are said: each letter that is looked at has one winner.",
         ),
         "The embedding for the readout": Wrong(
             lambda W_v, W_o, E, U: (E @ W_o @ W_v @ E.T).argmax(0) == torch.arange(len(E)),

@@ -101,7 +101,7 @@ def test_every_option_of_a_choice_has_its_reason():
     assert failures == []
 
 
-def test_a_right_result_that_was_changed_on_one_input_never_passes(no_edits):
+def test_a_right_result_that_was_changed_on_one_input_never_passes(no_changes):
     failures = []
     for exercise in check:
         tried = list(mutants(exercise))[:: 3 if exercise is check.repaired else 1]  # that looks at each line: slow

@@ -76,7 +76,7 @@ OTHER_KINDS = [
     (of_the_right(lambda y: y.numpy()), "a NumPy array; torch.as_tensor"),
     (of_the_right(lambda y: (1, y)), "in a tuple; part [1] of it is the tensor asked for"),
     (of_the_right(lambda y: y[..., :1, :1]), "expected the shape (1, 2, 2, 2), got (1, 2, 1, 1)"),
-    (of_the_right(lambda y: y.transpose(0, 2)), "with its axes in the order (token, head, sample, feature)"),
+    (of_the_right(lambda y: y.transpose(0, 2)), "The axes are in the order (token, head, sample, feature)"),
     (of_the_right(lambda y: y.to("meta")), "cannot be read"),
     (lambda x, n: mhalib.split_heads(x, n) + (x.shape[0] > 1), "at sample 0, head 0, token 0, feature 0"),
     (of_the_right(lambda y: y.where(y != 22, 12)), "at sample 0, head 1, token 2, feature 0: expected 22, got 12"),

@@ -5,7 +5,7 @@ import torch
 
 from mhacourse.exercise import Exercise
 
-pytestmark = pytest.mark.usefixtures("no_edits")
+pytestmark = pytest.mark.usefixtures("no_changes")
 
 RIGHT = [torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(seed)) + 3 for seed in range(3)]
 MASKS = [right > 3 for right in RIGHT]

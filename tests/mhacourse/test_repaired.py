@@ -43,7 +43,7 @@ def test_a_line_is_told_in_another_style():
     assert note.title.endswith("Still to repair: the mask") and "whatever mask comes" in repr(note)
 
 
-def test_an_unknown_change_is_not_explained(no_edits):
+def test_an_unknown_change_is_not_explained(no_changes):
     unknown = [
         lambda layer, x, m: layer(x, mask=m) * 1.01,
         lambda layer, x, m: layer(x, mask=m)[:, :0],

@@ -411,8 +411,8 @@ sensors = Problem(
         r"batch_first\s*=\s*True[\s\S]*(transpose|permute|swapaxes|movedim|rearrange)": "Two changes cancel out: "
         "batch_first=True makes the attention read (B, T, d_model), and the transposes hand it (T, B, d_model). One of "
         "the two is enough.",
-        "": "The norm and the residual connection mix no samples. Samples are mixed because nn.MultiheadAttention "
-        "reads its input as (T, B, d_model), unless you tell it otherwise.",
+        "": "The norm and the residual connection mix no samples. Unless you tell it otherwise, nn.MultiheadAttention "
+        "takes what stands along the first axis of its input for tokens, and these are still the samples.",
     },
     word="One sample changes the output of another. The doctor changed one and looked at the others.",
 )
