@@ -6,8 +6,9 @@
 .PHONY: help lab my fresh weights test test-all notebooks clean-notebooks images \
     recording site slides harden holes bench lint views types release lock setup setup-dev
 
-# Packages found by way of these would be taken for those of .venv.
-unexport PYTHONPATH PYTHONHOME
+# Packages found by way of the first two would be taken for those of .venv; each kernel would compile the course anew
+# with the third.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # OS is set by Windows, whose shells with a make (Git Bash, MSYS) see the same folder.
 python := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)/python

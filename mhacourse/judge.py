@@ -17,6 +17,7 @@ from mhacourse.note import Note, not_yet
 from mhacourse.observe import holds_the_numbers, observe, other_axes, transposed
 from mhacourse.one_change import one_change
 from mhacourse.remarks import remarks_on
+from mhacourse.slips import dropped
 from mhacourse.stub import is_stub
 from mhacourse.try_test import source_of
 from mhacourse.values import explain
@@ -95,22 +96,27 @@ def accept(attempt: Attempt) -> Note:
     return Note("right.", parts, mood="right", code="right")
 
 
+def dropped_result(attempt: Attempt) -> Note | None:
+    """Name a line whose result is dropped, where keeping it makes the answer right."""
+    return one_change_away(attempt, "dropped") if dropped(source_of(attempt.answer)) else None
+
+
 def known_mistake(attempt: Attempt) -> Note | None:
     """Name the catalogued wrong answer that does the same."""
     found = recognise(attempt.exercise.catalogue, attempt.outcomes, attempt.exercise.right)
     return _mistake(attempt, found[0], found[1].what, found[1].why) if found else None
 
 
-def one_change_away(attempt: Attempt) -> Note | None:
-    """Say at which place of the learner's own code a single change makes it right."""
+def one_change_away(attempt: Attempt, of_kind: str = "") -> Note | None:
+    """Say at which place of the learner's own code a single change makes it right; perhaps only if it is of a kind."""
     exercise, source, change = attempt.exercise, source_of(attempt.answer), None
     with contextlib.suppress(Exception):  # whatever a learner writes, what is known without this is still said
         names = inspect.unwrap(attempt.answer).__globals__
         change = one_change(source, names, exercise.inputs, exercise.right, attempt.outcomes)
-    if change is None:
+    if change is None or of_kind not in change.says:
         return None
     what = f"{change.says[0].upper()}{change.says[1:]}, your function is right for every input."
-    line = f"line {change.line}:  {source.splitlines()[change.line - 1].strip()}"
+    line = f"line {change.line}:  {change.code}"
     return _mistake(attempt, "One change makes it right", what, change.why, change.says, line)
 
 
@@ -210,6 +216,7 @@ FUNCTION: tuple[Step, ...] = (
     returns_nothing,
     as_given,
     right,
+    dropped_result,
     known_mistake,
     changes_its_input,
     one_change_away,

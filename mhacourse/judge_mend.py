@@ -13,6 +13,7 @@ from mhacourse.attempt import recognise, same_results
 from mhacourse.compare import Difference, difference, kind_of
 from mhacourse.note import Note, not_yet
 from mhacourse.run import Failure, Outcome, run
+from mhacourse.slips import dropped
 from mhacourse.try_test import made, source_of
 
 AXES, MASK_AXES = ("sample", "token", "feature"), ("sample", "query", "key")
@@ -75,11 +76,15 @@ def judged_mending(problem, layer: object) -> Note:
         parts = [("What:", what), ("Why:", problem.same(written)), ("", f"When stuck: problem.{problem.name}.hint()")]
         return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
     was_right = [] if problem.changes else [("", "As it was given, it was right with these weights.")]
+    in_cases = ("Wrong in:", "; ".join(case for case in wrong if wrong[case]))
+    if line := next(filter(None, (dropped(source_of(f)) for f in vars(layer).values() if inspect.isfunction(f))), ""):
+        what = f"`{line}` makes a new tensor, and nothing keeps it."
+        parts = [*_error(wrong), ("What:", what), in_cases]
+        return Note("not yet. A result is dropped", [*was_right, *parts, *printed], mood="wrong", code="wrong: dropped")
     found = recognise(problem.catalogue(outcomes), outcomes, problem.right_outcomes)
     if found:
         mistake, known, _ = found
-        in_cases = "; ".join(case for case in wrong if wrong[case])
-        parts = [*_error(wrong), ("What:", known.what), ("Why:", known.why), ("Wrong in:", in_cases)]
+        parts = [*_error(wrong), ("What:", known.what), ("Why:", known.why), in_cases]
         code = f"wrong: {mistake}"
         return Note(f"not yet. {mistake}", [*was_right, *parts, *printed], mood="wrong", code=code)
     first = next(filter(None, wrong.values()))

@@ -301,8 +301,8 @@ def _accuses(problem, test, trial) -> Note | None:
     why = _reason(problem, problem.alarm, test, trial, subject)
     if not why and not secret:
         why = (
-            "This layer's outputs are right in each of your calls, so what your test asks of it need not hold. Which "
-            "rows does it compare, and which of them must be equal?"
+            "This layer's outputs are right in each of your calls, so what your test asks of it need not hold. What "
+            "did each call hand over, and which rows of the outputs must then be equal?"
         )
     return not_yet("accuses", *parts, *([("Why:", why)] if why else []), title=title)
 

@@ -18,15 +18,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mhacourse.attempt import same_result
-from mhacourse.run import Outcome, OutOfTime, call, limits
+from mhacourse.run import Outcome, OutOfTime, call, is_learners, limits
 from mhacourse.slips import slips_of
+from mhacourse.try_test import source_of
 
 SECONDS = 0.8  # for one search
 ALIKE = 0.3  # what it costs to make one change at all places that it fits
 # What may end the kernel when it meets odd numbers or sizes.
-UNSAFE = re.compile(r"\b(lstsq|svd|eigh?|eigvals|pinv|qr|cholesky|inv|inverse|solve|det|as_strided|ctypes)\b")
+UNSAFE = re.compile(r"\b(lstsq|svd|eigh?|eigvals|pinv|qr|cholesky|inv|inverse|solve|det|as_strided)\(|\bctypes\b")
 SAME_AXIS = re.compile(r"(transpose|swapaxes)\((-?\d), \2\)")
 WHY = {  # what a learner should ask, by what is said: the first that is found in it
+    "size of the inputs": "That is right for only one size: read sizes off the shapes.",
+    "exchanged wherever": "For each argument, say what it holds and where the task asks for it.",
     "brackets": "Python computes ** before * and /, and these before + and -.",
     "keepdim": "Without keepdim=True, the one number for each row lines up with columns (lesson 04).",
     r"diagonal|one more|one less|place of [<>]|count from 1": "Work out the first and the last entry by hand.",
@@ -46,10 +49,11 @@ WHY = {  # what a learner should ask, by what is said: the first that is found i
 
 @dataclass(frozen=True)
 class OneChange:
-    """A change of a function: the number of its line in the source, and what is said of it."""
+    """A change of a function: the number and the text of its line in the source, and what is said of it."""
 
     line: int
     says: str
+    code: str = ""
 
     @property
     def why(self) -> str:
@@ -84,17 +88,23 @@ def is_right(did: Outcome, ours: Outcome) -> bool:
 
 
 def changes_of(source: str, known: dict) -> Iterator[tuple]:
-    """Yield a function with a single change, and that change; the likelier first."""
+    """Yield a function with a single change of it or of the learner's own functions that it calls, and that change."""
     source = textwrap.dedent(source)
-    for text, change in _texts(source):
+    name = ast.parse(source).body[0].name
+    helpers = [known.get(word) for word in dict.fromkeys(re.findall(r"\w+", source)) if word != name]
+    sources = [source, *map(textwrap.dedent, map(source_of, filter(is_learners, helpers)))]
+    texts = [(cost, each, text, change) for each in filter(None, sources) for cost, text, change in _texts(each)]
+    for _, each, text, change in sorted(texts, key=lambda one: one[0]):
         space = dict(known)
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):
             exec(compile(text, "<changed>", "exec"), space)
-            yield space[ast.parse(source).body[0].name], change
+            if each is not source:
+                exec(compile(source, "<changed>", "exec"), space)
+            yield space[name], change
 
 
-def _texts(source: str) -> Iterator[tuple[str, OneChange]]:
-    """Yield the source of a function with a single change, at one place or at all that it fits."""
+def _texts(source: str) -> Iterator[tuple[float, str, OneChange]]:
+    """Yield how unlikely a change is, the source with it, and the change, made at one place or at all that it fits."""
     (function,) = ast.parse(source).body
     if not isinstance(function, ast.FunctionDef):
         return
@@ -104,14 +114,31 @@ def _texts(source: str) -> Iterator[tuple[str, OneChange]]:
     for node, (put, says, cost) in slips_of(function):
         start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
         if not SAME_AXIS.search(put):
-            found.setdefault(data[:start] + put.encode() + data[end:], (cost, OneChange(node.lineno, says)))
+            found.setdefault(data[:start] + put.encode() + data[end:], (cost, node.lineno, says))
             alike[says, put].append((start, end, cost, node.lineno))
+    for (one, other), places in _exchanged(function):
+        text = bytearray(data)
+        for at in sorted(places, key=lambda name: (-name.lineno, -name.col_offset)):
+            start = starts[at.lineno - 1] + at.col_offset
+            text[start : start + len(at.id.encode())] = (other if at.id == one else one).encode()
+        found.setdefault(
+            bytes(text), (1.2, places[0].lineno, f"with `{one}` and `{other}` exchanged wherever they stand")
+        )
     for (says, put), places in alike.items():
         places.sort(reverse=True)  # from the end, so that the other places stay where they are
         if 1 < len(places) <= 6 and all(one[0] >= two[1] for one, two in itertools.pairwise(places)):
             text = data
             for start, end, _, _ in places:
                 text = text[:start] + put.encode() + text[end:]
-            found.setdefault(text, (places[0][2] + ALIKE, OneChange(places[-1][3], f"{says}, wherever it stands")))
-    for text, (_, change) in sorted(found.items(), key=lambda one: one[1][0]):
-        yield text.decode(), change
+            found.setdefault(text, (places[0][2] + ALIKE, places[-1][3], f"{says}, wherever it stands"))
+    lines = source.splitlines()
+    for text, (cost, line, says) in found.items():
+        yield cost, text.decode(), OneChange(line, says, lines[line - 1].strip())
+
+
+def _exchanged(function: ast.FunctionDef) -> Iterator[tuple]:
+    """Yield each pair of arguments with all places where they are read."""
+    read = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    for pair in itertools.combinations([argument.arg for argument in function.args.args], 2):
+        if places := [node for node in read if node.id in pair]:
+            yield pair, places

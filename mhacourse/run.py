@@ -122,9 +122,16 @@ def learner_line(error: BaseException) -> str:
         text = linecache.getline(file, number).strip()  # nothing for code that some library made while it ran
         if file == "<stdin>":  # typed in a terminal, which keeps no lines before Python 3.13
             return f"line {number} of what you typed"
-        if text and not any(file.startswith(place + os.sep) for place in _NOT_THE_LEARNER):
+        if text and is_learners(frame.f_code):
             return f"line {number}:  {text}"
     return ""
+
+
+def is_learners(thing: object) -> bool:
+    """Return whether a function, or its code, is the learner's own, and not that of a library."""
+    code = getattr(thing, "__code__", thing)
+    file = getattr(code, "co_filename", "")
+    return bool(file) and not any(file.startswith(place + os.sep) for place in _NOT_THE_LEARNER)
 
 
 class _Bounded(io.TextIOBase):

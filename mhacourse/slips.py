@@ -4,11 +4,14 @@ Each is a `Slip`. What it says names the piece and the kind of change, and never
 """
 
 import ast
+import contextlib
 import itertools
 import re
 from ast import unparse
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+import torch
 
 
 class Slip(NamedTuple):
@@ -49,6 +52,7 @@ INSERTED = {  # behind any piece
     "{}.clone()": ("with a copy of {}", 1.5),
     "{}[..., None]": ("with one axis more in {}", 1.9),
     "{}[:, None]": ("with one axis more in {}", 1.9),
+    "{}[0]": ("with one axis less in {}", 1.8),
     "{}[None]": ("with one axis more in {}", 1.9),
     "{}.tril()": ("without what {} holds above the diagonal", 1.8),
     "{}.tril(-1)": ("without what {} holds on and above the diagonal", 1.8),
@@ -60,8 +64,9 @@ INSERTED = {  # behind any piece
 
 def slips_of(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, Slip]]:
     """Yield the pieces of a function, each with what may belong in its place; of a loop, what it goes through."""
-    nodes = [node for statement in function.body for node in ast.walk(statement)]
-    every = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    nodes, text = [node for statement in function.body for node in ast.walk(statement)], unparse(function)
+    given = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
+    every = {*given}
     every |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     within = {
@@ -76,13 +81,26 @@ def slips_of(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, Slip]]:
             yield from ((node, Slip(", ".join(o), f"with {told(node)} in another order", 1)) for o in orders)
             continue
         if isinstance(node, ast.Call):
-            yield from ((at, Slip(*slip)) for slip in _of_call(node))
+            yield from ((at, Slip(*slip)) for slip in _of_call(node, text))
         elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and id(node) not in within:
-            yield from ((at, Slip(*slip)) for slip in _of_number(node))
+            yield from ((at, Slip(*slip)) for slip in _of_number(node, given))
         else:
             yield from ((at, Slip(*slip)) for slip in _of_piece(node, sorted(every)))
         if isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.BinOp, ast.Compare)):
             yield from ((at, Slip(*slip)) for slip in _inserted(unparse(node)))
+
+
+def dropped(source: str) -> str:
+    """Return the first line that makes a new tensor and does not keep it; nothing where there is none."""
+    with contextlib.suppress(SyntaxError):
+        for node in ast.walk(ast.parse(f"if True:\n{source}" if source[:1].isspace() else source)):
+            match node:
+                case ast.Expr(value=ast.BinOp()):
+                    return unparse(node)
+                case ast.Expr(value=ast.Call(func=ast.Attribute(attr=f))):
+                    if hasattr(torch.Tensor, f) and f[-1] != "_" and f not in ("backward", "register_hook"):
+                        return unparse(node)
+    return ""
 
 
 def told(node: ast.AST | str) -> str:
@@ -98,13 +116,16 @@ def _swapped(parts: Sequence[str]) -> Iterator[list[str]]:
         yield order
 
 
-def _of_number(node: ast.Constant | ast.UnaryOp) -> Iterator[tuple]:
+def _of_number(node: ast.Constant | ast.UnaryOp, given: Sequence[str] = ()) -> Iterator[tuple]:
     n = ast.literal_eval(node)
     if isinstance(n, bool):
         yield str(not n), f"with {not n} in place of {n}", 1
         return
     others = dict.fromkeys((n + 1, n - 1, 0, 1, 2 * n, n / 2, -n, 1e6, 1e-6))
     yield from ((f"({x})", f"with another number in place of {n}", 1.6) for x in others if x != n)
+    if isinstance(n, int) and n > 1:
+        sizes = [f"{name}.shape[{i}]" for name in given for i in range(-4, 4)] + [f"len({name})" for name in given]
+        yield from ((size, f"with a size of the inputs in place of {n}", 1.5) for size in sizes)
     if n == 0:
         yield "float('-inf')", "with another number in place of 0", 1.6
 
@@ -158,12 +179,8 @@ def _of_piece(node: ast.AST, names: Sequence[str]) -> Iterator[tuple]:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="backward"))):
             for name in names:
                 yield f"{name}.grad = None; {unparse(node)}", f"with the gradient of `{name}` cleared before {whole}", 1
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
-            yield (
-                f"{name} = {unparse(node.value)}",
-                f"with the result of {whole} kept, which is dropped as it stands",
-                1,
-            )
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name))) | ast.BinOp(left=ast.Name(id=name))):
+            yield f"{name} = {unparse(node.value)}", f"with the result of {whole} kept, which is dropped here", 1
             yield "pass", f"without the line {whole}", 1.5
         case ast.AugAssign(target=of, op=op, value=value):
             yield f"{unparse(of)} = {unparse(ast.BinOp(of, op, value))}", f"with a new tensor in place of {whole}", 1
@@ -200,9 +217,11 @@ def _numbers_changed(given: Sequence[str]) -> Iterator[list[str]]:
         if number := re.fullmatch(r"(\w+=)?(-?\d)", part):
             near = sorted(range(-3, 4), key=lambda other, old=int(number[2]): (other < 0) != (old < 0))
             yield from ([*given[:i], f"{number[1] or ''}{other}", *given[i + 1 :]] for other in near)
+    if len(given) > 1 and all(re.fullmatch(r"-?\d", part) for part in given):  # all of them, as in flatten(2, 3)
+        yield from ([str(int(part) + more) for part in given] for more in (-1, 1))
 
 
-def _of_call(node: ast.Call) -> Iterator[tuple]:
+def _of_call(node: ast.Call, text: str) -> Iterator[tuple]:
     """Yield what puts a call right: none, another function, other arguments, or one that is missing."""
     owner, dot, f = unparse(node.func).rpartition(".")
     plain, keywords = [*map(unparse, node.args)], [*map(unparse, node.keywords)]
@@ -213,7 +232,7 @@ def _of_call(node: ast.Call) -> Iterator[tuple]:
         return f"{start}{name}({', '.join(given)}){behind}"
 
     if f not in KEPT and (x := plain[:1] if owner in ("", *MODULES) else [owner]):
-        yield f"({x[0]})", f"without {f}: {whole}", 1.3
+        yield f"({x[0]})", f"without {f}: {whole}", 0.9 if f in ("transpose", "swapaxes") else 1.3
     for other in INSTEAD.get(f, "").split():
         yield called(given, other), f"with another function in place of {f}", 1.3
     for other in _numbers_changed(given):
@@ -223,7 +242,10 @@ def _of_call(node: ast.Call) -> Iterator[tuple]:
         yield called([*order, *keywords]), f"with the arguments of {whole} in another order", 1.1
     for i, one in enumerate(given if len(given) > 1 else ()):
         yield called([*given[:i], *given[i + 1 :]]), f"without {told(one)} in {whole}", 1.2
-    if f in ORDERED and len(plain) > 2 and owner not in MODULES:
+    turned = (
+        re.escape(unparse(node)) + r"\.(m?T\b|transpose|swapaxes|permute)"
+    )  # then it is no transpose that is missing
+    if f in ORDERED and len(plain) > 2 and owner not in MODULES and not re.search(turned, text):
         for i, j in itertools.combinations(range(len(plain)), 2):
             order = [*plain]
             order[i], order[j] = plain[j], plain[i]

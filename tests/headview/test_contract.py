@@ -166,8 +166,8 @@ CASES = {
     ),
 }
 QUESTION = CASES["PredictionView"]  # without a kernel its first change is the last, and its picture is text
-# What a kernel and a page say to each other is the same code for all: two are tried each time, all of them at night.
-AT_NIGHT = {name: [pytest.mark.slow] for name in CASES if name not in ("HeadView", "HeadLab")}
+# What a kernel and a page say to each other is the same code for all: one is tried each time, all of them at night.
+AT_NIGHT = {name: [pytest.mark.slow] for name in CASES if name != "HeadView"}
 each_live_widget = pytest.mark.parametrize(
     "case", [pytest.param(case, id=name, marks=AT_NIGHT.get(name, [])) for name, case in CASES.items()]
 )

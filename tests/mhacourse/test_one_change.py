@@ -1,5 +1,6 @@
 """A function that a single change makes right hears where that is, and what kind of change, not what belongs there."""
 
+import inspect
 import linecache
 import re
 import textwrap
@@ -7,8 +8,9 @@ import textwrap
 import pytest
 import torch
 
-from mhacourse import check, one_change
+from mhacourse import check, one_change, problem
 from mhacourse.exercise import Exercise
+from mhacourse.lessons.problems import layers
 from mhacourse.slips import MODULES
 
 X = torch.tensor([[1.0, 2.0, 4.0], [0.0, 5.0, 3.0]])
@@ -20,7 +22,11 @@ def asked(answer, *cases):
 
 def written(source: str):
     """Return a function as a learner types it: with a source, and no other code around it."""
-    source, names, file = textwrap.dedent(source).strip() + "\n", {"torch": torch}, f"<typed {len(linecache.cache)}>"
+    source, names, file = (
+        textwrap.dedent(source).strip() + "\n",
+        {"torch": torch, "nn": torch.nn},
+        f"<typed {len(linecache.cache)}>",
+    )
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(source, file, "exec"), names)
     return list(names.values())[-1]
@@ -107,3 +113,20 @@ def test_nothing_is_said_that_stands_only_in_our_solution():
         for _, change in one_change.changes_of(source, {}):
             quoted = " ".join(re.findall(r"`([^`]*)`", change.says))
             assert {*re.findall(r"[a-z_]\w+", quoted)} <= known
+
+
+def test_a_mistake_in_a_function_that_the_learner_wrote_beside_the_answer_is_found():
+    source = "def spread(x):\n    return x.softmax(0)\n\n\ndef answer(x):\n    return spread(x / x.shape[-1] ** 0.5)"
+    note = MAPS(written(source))
+    assert note.code == "wrong: with other numbers in `x.softmax(0)`" and "return x.softmax(0)" in repr(note)
+
+
+def test_a_result_that_is_dropped_comes_first():
+    source = """def my_split_heads(x, num_heads):
+        x = x.unflatten(-1, (num_heads, -1))
+        x.transpose(1, 2)
+        return x"""
+    assert check.split_heads(written(source)).code.endswith("`x.transpose(1, 2)` kept, which is dropped here")
+    wrong = "allowed = allowed & torch", "allowed & torch"
+    mended = written(inspect.getsource(layers.DraftAttention).replace(*wrong))
+    assert problem.drafts.mend(mended).title.endswith("A result is dropped")

@@ -50,6 +50,11 @@ def _drops_in_training(layer, d_model):
     return tuple(found)
 
 
+def _drops_in_training_padded(layer, d_model):
+    layer.train()
+    return not torch.equal(_padded(layer, d_model), _padded(layer, d_model))
+
+
 def _drops_weights(layer, d_model, T=6):
     """Return how a layer drops weights, tried with all weights 1 / T and all values 1.
 
@@ -114,6 +119,7 @@ DROPPED = {
     "two calls in eval mode": _in_eval,
     "padding, in eval mode": _in_eval_padded,
     "two calls differ in training": _drops_in_training,
+    "two calls differ in training, padded": _drops_in_training_padded,
     "in training it drops whole weights, one in five": _drops_weights,
 }
 KEPT = {**MASKED, "the caller's mask afterwards": _mask_afterwards}
