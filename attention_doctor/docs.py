@@ -39,11 +39,12 @@ _SIGNATURE = re.compile(r"def \w+\((.*?)\)\s*(?:->[^:]*)?:", re.DOTALL)
 
 @dataclass(frozen=True)
 class Docs:
-    """What is written in the source of a layer: its docstrings and comments, its code, its name."""
+    """What is written in the source of a layer: its docstrings and comments, its code, its name; what its parts say."""
 
     text: str
     code: str
     name: str
+    parts: str = ""
 
     def _about(self, argument: str, alone: bool) -> list[str]:
         """Return the sentences that name an argument; those about "mask" where it is the only one."""
@@ -110,9 +111,10 @@ class Docs:
         calls = [line for line in lines if isinstance(line, ast.Call)]
         return [ast.unparse(call) for call in calls if getattr(call.func, "attr", "") == "masked_fill"]
 
-    def says(self, pattern: str) -> bool:
-        """Whether its name, code or words match."""
-        return re.search(pattern, f"{self.name}\n{self.code}\n{self.text}", re.IGNORECASE) is not None
+    def says(self, pattern: str, within: bool = False) -> bool:
+        """Whether its name, code or words match; perhaps also the code of its parts."""
+        said = "\n".join((self.name, self.code, self.text, self.parts * within))
+        return re.search(pattern, said, re.IGNORECASE) is not None
 
 
 @lru_cache(maxsize=64)  # Python reads the whole file for each class in it
@@ -138,4 +140,6 @@ def docs_of(target: Callable) -> Docs:
     code = "\n".join(_source_of(kind) for kind in kinds[::-1] if _source_of(kind))
     words = ["".join(found).strip() for found in _WORDS.findall(code)]
     words += [inspect.getdoc(kind) or "" for kind in kinds if not _source_of(kind)]
-    return Docs("\n".join(dict.fromkeys(words)), code, name)
+    parts = {type(part) for part in owner.modules()} - {type(owner)} if isinstance(owner, nn.Module) else ()
+    inside = [_source_of(kind) for kind in parts if not kind.__module__.startswith("torch.")]
+    return Docs("\n".join(dict.fromkeys(words)), code, name, "\n".join(sorted(inside)))

@@ -120,7 +120,7 @@ def pairs(exam: Exam, j: int) -> Said:
         step.depth
         or step.used.shape != shape
         or not (once and step.scores.numel() == math.prod(shape) > 0)
-        or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)|skew")
+        or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)|skew", within=True)
     ):
         return None
     if any(bool((exam.tokens[n] == MANY).any()) for n in range(step.before)):  # it is made of what is mixed before
@@ -143,26 +143,34 @@ def pairs(exam: Exam, j: int) -> Said:
 
 
 def fillers(exam: Exam, j: int) -> Said:
-    """Hold that keys of no token, so many that it depends on the number of tokens, have no weight: they are padding."""
+    """Hold that keys of no token have no weight where they are padding.
+
+    They are where it depends on the number of tokens how many they are, or where they stand in some windows only.
+    """
     call = exam.patient.call
     made = any(map(callable, call.also.values()))  # of such keys may be made, too
-    if call.axes not in ("B T d", "T B d", "B d T") or made or not (many := _of_no_token(exam, j)):
+    if call.axes not in ("B T d", "T B d", "B d T") or made or (of_each := _of_no_token(exam, j)) is None:
         return None  # around a picture many leave them so
+    if not (many := int(of_each.sum())):
+        return None
+    if int(of_each.min()) == 0 and not bool(exam.first.steps[j].k.flatten(0, -2).any(-1).all()):
+        some = int((of_each > 0).sum())
+        return "mask-leaks", f"in {some} of {len(of_each)} maps keys of zeros, which are of no token, have weights."
     with suppress(Crash):
         other = Exam(exam.patient, exam.B, exam.T + 1)
         others = _of_no_token(other, j) if len(other.first.steps) == len(exam.first.steps) else None
-        if others not in (None, many):
+        if others is not None and int(others.sum()) != many:
             what = f"{many} keys that have weights are of no token, as of padding or of empty places"
-            return "mask-leaks", f"{exam.T} tokens: {what}; with {other.T} tokens, {others}."
+            return "mask-leaks", f"{exam.T} tokens: {what}; with {other.T} tokens, {int(others.sum())}."
     return None
 
 
-def _of_no_token(exam: Exam, j: int) -> int | None:
-    """Return how many of all keys that queries of tokens see are of no token; None where that is not known."""
+def _of_no_token(exam: Exam, j: int) -> Tensor | None:
+    """Return how many of the keys that queries of tokens see are of no token, in each map; None where not known."""
     step, (q, k) = exam.first.steps[j], (exam.token_of(j, name) for name in "qk")
     if q is None or k is None or (*q.shape, k.shape[1]) != step.used.shape or len(k) != len(q) or not exam.straight[j]:
         return None
-    return int(((step.used > 1e-6) & (q >= 0)[:, :, None]).any(1)[k < 0].sum())
+    return (((step.used > 1e-6) & (q >= 0)[:, :, None]).any(1) & (k < 0)).sum(1)
 
 
 def constants(exam: Exam, j: int) -> Said:

@@ -342,6 +342,8 @@ def _idle_rows(patient: Patient, of: nn.Parameter, grad: Tensor, owner: nn.Modul
     if of.ndim < 2 or of[0].numel() < 2:
         return []
     idle = ~grad.flatten(1).any(1)
+    if bool(idle.all()):  # perhaps what it multiplies begins as zeros
+        return []
     runs = {len(run) for run in re.findall("1+", "".join("01"[int(row)] for row in idle))}
     each = of.ndim == 3 and len(idle) == patient.num_heads  # else rows of a table wait for their places
     projects = (isinstance(owner, (nn.Linear, _ConvNd)) or "in_proj" in name) and len(idle) >= 6 and runs != {1}

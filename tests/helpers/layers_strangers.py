@@ -357,6 +357,52 @@ class Skewed(Layer):
         return self.out((self.score(q, k) + skewed).masked_fill(~shown, -torch.inf).softmax(-1) @ v)
 
 
+def _over_the_heads(self, hidden, encoder_outputs):
+    B, S, _ = encoder_outputs.shape
+    q, k, v = (t.view(B, -1, self.h, self.hd) for t in self.parts(hidden, encoder_outputs))
+    return self.W_o(((self.v((q + k).tanh())).softmax(2) * v).sum(1).flatten(1))
+
+
+class LooksBack(Layer):
+    """Causal in blocks of four, each of which sees the one before; before the first one stands padding."""
+
+    def before(self, block, key):
+        return (key >= 0) | (block < 0)
+
+    def forward(self, x):
+        T, x = x.shape[1], nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 4))
+        q, k, v = (part.unflatten(2, (-1, 4)) for part in self.qkv(x))  # (B, h, blocks, 4, hd)
+        k, v = (torch.cat([nn.functional.pad(t, (0, 0, 0, 0, 1, 0))[:, :, :-1], t], 3) for t in (k, v))
+        block = torch.arange(q.shape[2])[:, None, None]
+        query, key = 4 * block + torch.arange(4)[:, None], 4 * block + torch.arange(-4, 4)
+        shown = (key <= query) & self.before(block, key)
+        out = (q @ k.mT / math.sqrt(self.hd)).masked_fill(~shown, -torch.inf).softmax(-1) @ v
+        return self.out(out.flatten(2, 3)[:, :, :T])
+
+
+class OfAnotherWidth(OneQuery):
+    """The state of the decoder is narrower than the memory, and both are looked at feature by feature."""
+
+    def more(self):
+        self.narrow, self.v = nn.Linear(20, self.d_model), nn.Linear(self.hd, 1)
+
+    def forward(self, hidden, encoder_outputs):
+        B, S, _ = encoder_outputs.shape
+        q, k, v = (t.view(B, -1, self.h, self.hd) for t in self.parts(hidden, encoder_outputs))
+        return self.W_o(((self.v((q + k).tanh())).softmax(1) * v).sum(1).flatten(1))
+
+    def parts(self, hidden, memory):
+        return self.narrow(hidden), self.W_k(memory), self.W_v(memory)
+
+
+class Board(Layer):
+    """As many fields as features; another number is refused."""
+
+    def forward(self, x):
+        assert x.shape[1] == self.d_model, "the board has another size"
+        return super().forward(x)
+
+
 STRANGE = [  # a healthy kind, what spoils it, and the code
     (Joined, {"split_v": lambda self, x: x.view(len(x), self.h, -1, self.hd)}, "mixes-tokens"),
     (WithPlaces, {"merge": _merge}, "mixes-tokens-on-merge"),
@@ -382,4 +428,7 @@ STRANGE = [  # a healthy kind, what spoils it, and the code
     (ToldRowsAndColumns, {"lines": lambda self, *size: map(torch.arange, size[::-1])}, "positions-not-relative"),
     (Capped, {"bent": lambda self, scores: scores * (scores / 15).tanh()}, "wrong-scale"),
     (Skewed, {"sides": (0, 1)}, "positions-not-relative"),
+    (LooksBack, {"before": lambda self, block, key: True}, "mask-leaks"),
+    (OfAnotherWidth, {"forward": _over_the_heads}, "softmax-axis"),
+    (Board, {"merge": _merge}, "mixes-tokens-on-merge"),
 ]
