@@ -249,7 +249,11 @@ def _of_call(node: ast.Call, text: str) -> Iterator[tuple]:
         for i, j in itertools.combinations(range(len(plain)), 2):
             order = [*plain]
             order[i], order[j] = plain[j], plain[i]
-            yield called(order, behind=f".transpose({i}, {j})"), f"with a transpose beside {whole}", 1.2
+            yield (
+                called(order, behind=f".transpose({i}, {j})"),
+                f"with two sizes in {whole} exchanged, and then these two axes",
+                1.2,
+            )
     if f in ALONG and "dim" not in by_name:
         for axis in range(-3, 3):
             yield called([*given, f"dim={axis}"]), f"with an axis told to {whole}", 1.2

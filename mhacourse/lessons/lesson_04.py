@@ -82,6 +82,11 @@ window_mask = Exercise(
             "no token sees itself.",
             "Then the first row is empty, and empty rows are trouble. Use tril().",
         ),
+        "The tokens before it, not itself": Wrong(
+            lambda T, w: _ones(T).tril(-1) & _ones(T).triu(-w),
+            "each token sees as many tokens as asked for, but they end before it.",
+            "The token itself is one of its window: it sees itself and width - 1 tokens before it.",
+        ),
         "The wrong side of the diagonal": Wrong(
             Change("1 - width", "width - 1"),
             "triu with a positive number keeps cells above the diagonal, in the future.",
@@ -425,9 +430,15 @@ masked_softmax = Exercise(
             "you cut off the forbidden weights, so the others no longer sum to 1.",
             "Mask before the softmax, so that the remaining keys share the whole weight.",
         ),
+        "Hidden scores are 0": Wrong(
+            lambda s, m: (s * m[:, None]).softmax(-1) * m[:, None],
+            "you multiply the scores by the mask, so that a hidden one becomes 0, which is a score like others.",
+            "A hidden score has to be minus infinity: masked_fill(~mask, -inf) before the softmax.",
+            also=(lambda s, m: (s * m[:, None]).softmax(-1),),
+        ),
         "The caller's scores changed": Wrong(
             Change("scores.masked_fill(", "scores.masked_fill_("),
-            "the weights are right, but the scores you were given are now full of -inf.",
+            "the weights are right, but the scores you were given are overwritten on the way.",
             "masked_fill_, += and scores[...] = ... write in place; masked_fill makes a new tensor.",
         ),
     },

@@ -193,6 +193,11 @@ share_heads = Exercise(
             "your heads come as a, b, a, b.",
             "Neighbours share a head, as in a, a, b, b, so use repeat_interleave. Trained weights expect that order.",
         ),
+        "One of each group alone": Wrong(
+            lambda k, h: torch.zeros(len(k), h, *k.shape[2:]).index_copy(1, torch.arange(0, h, h // k.shape[1]), k),
+            "the first head of each group has its key, and the others have zeros.",
+            "All heads of a group share one key head: repeat_interleave gives each of them a copy.",
+        ),
         "Samples repeated": Wrong(
             Change("k.repeat_interleave(times, dim=1)", "k.repeat_interleave(times, dim=0)"),
             "every sample appears several times.",

@@ -213,6 +213,11 @@ walk_steps = Exercise(
             "all your steps have the opposite sign.",
             "A head that switches on adds its vector, so take after minus before: moved[1:] - moved[:-1].",
         ),
+        "A bar that depends on the longest": Wrong(
+            lambda m: m.diff(dim=0)[m.diff(dim=0).norm(dim=1) > m.diff(dim=0).norm(dim=1).max() / 2],
+            "you keep the steps that are at least half as long as the longest.",
+            "A short step is the step of a head as well: everything longer than 1e-2 counts.",
+        ),
         "Rounding is a step": Wrong(
             Change("sizes > 1e-2", "sizes > 0"),
             "you return a row for each point where anything changes, even if it is only rounding.",
