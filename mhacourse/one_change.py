@@ -93,8 +93,7 @@ def is_right(did: Outcome, ours: Outcome) -> bool:
 
 def changes_of(source: str, known: dict) -> Iterator[tuple]:
     """Yield a function with a single change of it or of the learner's own functions that it calls, and that change."""
-    source = textwrap.dedent(source)
-    name = ast.parse(source).body[0].name
+    source, name = _as_function(source)
     helpers = [known.get(word) for word in dict.fromkeys(re.findall(r"\w+", source)) if word != name]
     sources = [source, *map(textwrap.dedent, map(source_of, filter(is_learners, helpers)))]
     texts = [(cost, each, text, change) for each in filter(None, sources) for cost, text, change in _texts(each)]
@@ -105,6 +104,17 @@ def changes_of(source: str, known: dict) -> Iterator[tuple]:
             if each is not source:
                 exec(compile(source, "<changed>", "exec"), space)
             yield space[name], change
+
+
+def _as_function(source: str) -> tuple[str, str]:
+    """Return the source of a function, which may be written as `name = lambda …`, and its name."""
+    source = textwrap.dedent(source)
+    match ast.parse(source).body:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(args=given, body=of))]:
+            return f"def {name}({ast.unparse(given)}):\n    return {ast.unparse(of)}\n", name
+        case [ast.FunctionDef(name=name)]:
+            return source, name
+    raise SyntaxError("neither a function nor a lambda with a name")
 
 
 def _texts(source: str) -> Iterator[tuple[float, str, OneChange]]:

@@ -54,11 +54,23 @@ INSERTED = {  # behind any piece
     "{}[:, None]": ("with one axis more in {}", 1.9),
     "{}[0]": ("with one axis less in {}", 1.8),
     "{}[None]": ("with one axis more in {}", 1.9),
+    "{}.softmax(-1)": ("with a softmax of {}", 1.9),
     "{}.tril()": ("without what {} holds above the diagonal", 1.8),
     "{}.tril(-1)": ("without what {} holds on and above the diagonal", 1.8),
     "{}.long()": ("with whole numbers in place of those of {}", 1.9),
     "{}.float()": ("with floating numbers in place of those of {}", 1.9),
     "{}.bool()": ("with booleans in place of the numbers of {}", 1.9),
+}
+
+RETURNED = {  # of what is returned
+    "torch.tensor({})": "with {} as a tensor",
+    "torch.stack([*{}])": "with {} as one tensor",
+    "torch.stack([*{}], 1)": "with {} as one tensor",
+    "{}.flatten()": "with axes of {} joined",
+    **{f"{{}}.flatten({i}, {i + 1})": "with axes of {} joined" for i in range(3)},
+    **{f"{{}}.{f}({i})": "with a sum or a mean over one axis of {}" for f in ("sum", "mean") for i in (0, 1, -1)},
+    **{f"{{}}.chunk({n}, -1)": "with {} in parts" for n in (2, 3)},
+    "({0} / {0}.sum(-1, keepdim=True))": "with rows of {} that sum to 1",
 }
 
 
@@ -147,6 +159,8 @@ def _of_piece(node: ast.AST, names: Sequence[str]) -> Iterator[tuple]:
                     ends += [ast.BinOp(a.left, a.op, ast.BinOp(c.left, c.op, ast.BinOp(c.right, op, b)))]
                 yield from ((f"({unparse(end)})", f"with brackets around the end of {whole}", 1) for end in ends)
             yield f"({unparse(ast.BinOp(b, op, a))})", f"with the sides of {whole} exchanged", 1.2
+            for name in names if isinstance(op, ast.MatMult) else ():
+                yield f"({unparse(node)} / {name}.shape[-1] ** 0.5)", f"with a scale for {whole}", 1.6
             if isinstance(op, ast.Mult) and isinstance(a, ast.List):
                 yield f"[*map(list, {unparse(node)})]", f"with a list of its own for each row of {whole}", 1
             for low in [b] if isinstance(op, ast.Mult) and "inf" in unparse(b) else []:
@@ -182,6 +196,10 @@ def _of_piece(node: ast.AST, names: Sequence[str]) -> Iterator[tuple]:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name))) | ast.BinOp(left=ast.Name(id=name))):
             yield f"{name} = {unparse(node.value)}", f"with the result of {whole} kept, which is dropped here", 1
             yield "pass", f"without the line {whole}", 1.5
+        case ast.Return(value=ast.AST() as of):
+            x = f"({unparse(of)})"
+            yield from ((f"return {f.format(x)}", says.format(told(of)), 1.5) for f, says in RETURNED.items())
+            yield from ((f"return {x} @ {name}", f"with a product behind {told(of)}", 1.6) for name in names)
         case ast.AugAssign(target=of, op=op, value=value):
             yield f"{unparse(of)} = {unparse(ast.BinOp(of, op, value))}", f"with a new tensor in place of {whole}", 1
             yield f"{unparse(of)} = {unparse(value)}", f"with = alone in {whole}", 1.4
