@@ -231,6 +231,24 @@ looking_back = Exercise(
         "scaled_dot_product_attention(q, k, k) returns the output and the weights, which are (1, 2, T, T).",
     ),
     wrong={
+        "No scale": Wrong(
+            Change(" / q.shape[-1] ** 0.5", ""),
+            "your scores are not divided by the root of a head's 32 features, so the maps are too sharp.",
+            "scaled_dot_product_attention divides for you; by hand, divide by q.shape[-1] ** 0.5.",
+        ),
+        "Four heads": Wrong(
+            lambda features, words: scaled_dot_product_attention(
+                *(split_heads(features(words, shift=s), 4) for s in (1, 0, 0))
+            )[1][0],
+            "you cut the 64 features into four heads.",
+            "There are two: one for the spelling and one for the places.",
+        ),
+        "One of the two heads": Wrong(
+            lambda features, words: looking_back_solution(features, words)[1],
+            "you return the map of head 1 alone.",
+            "The task asks for the maps of both heads, (2, T, T).",
+            also=(lambda features, words: looking_back_solution(features, words)[0],),
+        ),
         "It looks ahead": Wrong(
             Change("shift=1", "shift=-1"),
             "every word finds the next word, because the keys pretend to be earlier, or the queries later.",

@@ -202,6 +202,11 @@ merge_heads = Exercise(
             "in each row, feature 0 of all heads comes first, then feature 1.",
             "That does not undo split_heads, which puts heads first: (B, T, num_heads, head_dim).",
         ),
+        "The first sample alone": Wrong(
+            lambda x: x[:1].transpose(1, 2).flatten(2),
+            "only sample 0 is in your result.",
+            "The batch is an axis like the others: leave it where it is.",
+        ),
         "Added, not joined": Wrong(
             lambda x: x.sum(1),
             "you added or averaged the heads, so the result is (B, T, head_dim).",
@@ -264,6 +269,11 @@ fold_heads = Exercise(
             Change("heads.transpose(1, 2)", "heads.reshape(heads.transpose(1, 2).shape)"),
             "each row of the batch holds a slice of the sentence. FuxiCTR had this bug (issue 30).",
             "A view never moves a number. Split with a transpose, then fold.",
+        ),
+        "The first sample alone": Wrong(
+            lambda x, h: torch.stack(x[0].chunk(h, -1)),
+            "only sample 0 is in your result.",
+            "All samples are folded, the heads of sample 0 first: B · num_heads rows.",
         ),
         "Heads first": Wrong(
             lambda x, h: _split(x, h).transpose(0, 1).flatten(0, 1),

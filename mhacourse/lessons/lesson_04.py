@@ -107,6 +107,11 @@ window_mask = Exercise(
             "the window reaches as far into the future as into the past.",
             "Combine the band with causal_mask(T).",
         ),
+        "The whole past": Wrong(
+            lambda T, width: _ones(T).tril(),
+            "your mask is causal, and reaches back to the first token.",
+            "A window ends: a token sees itself and the width - 1 tokens before it.",
+        ),
         "The whole future": Wrong(
             lambda T, width: torch.ones(T, T, dtype=torch.bool).triu(1 - width),
             "keys that are too far back are hidden, and those behind the query are not.",

@@ -476,6 +476,11 @@ future_pairs = Exercise(
         "Or take torch.autograd.functional.jacobian(f, x), as the lesson does, and then triu(1).",
     ),
     wrong={
+        "All pairs": Wrong(
+            Change("reads.triu(1).sum()", "reads.sum()"),
+            "you count every token that has a part in an output, the past and the token itself as well.",
+            "The future of token t is what comes after it: only pairs in which the token read is later.",
+        ),
         "The past": Wrong(
             lambda f, T, d: int(_moved(f, T, d).tril(-1).sum()),
             "you count the pairs in which t reads an earlier token.",

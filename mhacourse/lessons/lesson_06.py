@@ -102,6 +102,16 @@ call_torch = Exercise(
             "True still means may attend, so the module looks at exactly what it must not see.",
             "Give it ~mask: in nn.MultiheadAttention, True means blocked.",
         ),
+        "No mask": Wrong(
+            lambda mha, x, mask: mha(x, x, x, average_attn_weights=False),
+            "you never hand the mask over.",
+            "It goes in as attn_mask, with True for what is blocked, and one for each head of each sample.",
+        ),
+        "One mask for each sample": Wrong(
+            lambda mha, x, mask: mha(x, x, x, attn_mask=~mask, average_attn_weights=False),
+            "torch wants a mask for each head of each sample, (B · num_heads, T, T); yours has one for each sample.",
+            "Repeat it: repeat_interleave(mha.num_heads, dim=0).",
+        ),
         "Averaged maps": Wrong(
             Change("average_attn_weights=False", "average_attn_weights=True"),
             "the output is right, but the weights are the mean over the heads, a map that no head has.",

@@ -189,6 +189,11 @@ masked_heads = Exercise(
         "Divide by the root of head_dim = d_model // num_heads, the number of features that are not zero.",
     ),
     wrong={
+        "No scale": Wrong(
+            Change(" / head_dim**0.5", ""),
+            "your scores are not divided, so the maps are too sharp.",
+            "Each head has head_dim features that are not zero: divide by head_dim ** 0.5.",
+        ),
         "Divided by sqrt(d_model)": Wrong(
             Change("head_dim**0.5", "d_model**0.5"),
             "you divide the scores by the square root of the number of features.",

@@ -115,6 +115,14 @@ fold_keys = Exercise(
             "every head gets the sum over all heads.",
             "Cut the columns into heads before you multiply.",
         ),
+        "The heads stay behind": Wrong(
+            lambda W_q, W_k, h: W_q.unflatten(1, (h, -1)) @ W_k.unflatten(1, (h, -1)).mT,
+            "you multiply (d_model, num_heads, head_dim) as it is, so heads meet heads, row by row.",
+            "The product works on the last two axes: bring the heads to the front, transpose(0, 1).",
+            also=(
+                lambda W_q, W_k, h: torch.einsum("dhe,che->dch", W_q.unflatten(1, (h, -1)), W_k.unflatten(1, (h, -1))),
+            ),
+        ),
         "Columns dealt out in turn": Wrong(
             lambda W_q, W_k, num_heads: torch.einsum(
                 "ixh,jxh->hij", W_q.unflatten(1, (-1, num_heads)), W_k.unflatten(1, (-1, num_heads))

@@ -77,6 +77,11 @@ switch_heads = Exercise(
         "Multiply by gates[:, None], then flatten(-2).",
     ),
     wrong={
+        "One gate for each feature": Wrong(
+            lambda merged, gates: merged * gates,
+            "there is one gate for each head, and you multiply features with them as they are.",
+            "A head has head_dim features, one behind the other: gates.repeat_interleave(head_dim).",
+        ),
         "Gates dealt out in turn": Wrong(
             lambda merged, gates: merged * gates.repeat(merged.shape[-1] // len(gates)),
             "you deal out the gates to the features in turn.",
@@ -191,6 +196,13 @@ mean_head = Exercise(
             _instead("0"),
             "the head hands over zeros.",
             "That is zeroing, the other ablation. Here the head hands over its average output.",
+        ),
+        "A sample in place of a head": Wrong(
+            lambda heads, head: torch.stack(
+                [one.mean((0, 1)).expand_as(one) if i == head else one for i, one in enumerate(heads)]
+            ),
+            "you replace sample number head by its mean, since axis 0 counts samples.",
+            "Heads are on axis 1: heads[:, head].",
         ),
         "A mean for each sample": Wrong(
             _instead("heads[:, head].mean(1, keepdim=True)"),
