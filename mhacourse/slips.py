@@ -61,7 +61,6 @@ INSERTED = {  # behind any piece
     "{}.float()": ("with floating numbers in place of those of {}", 1.9),
     "{}.bool()": ("with booleans in place of the numbers of {}", 1.9),
 }
-
 RETURNED = {  # of what is returned
     "torch.tensor({})": "with {} as a tensor",
     "torch.stack([*{}])": "with {} as one tensor",
@@ -81,9 +80,8 @@ def slips_of(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, Slip]]:
     every = {*given}
     every |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    within = {
-        id(getattr(node, "operand", getattr(node, "slice", None))) for node in nodes
-    }  # -1 and x[0] are told whole
+    # Numbers within -1 and x[0], which are told whole.
+    within = {id(getattr(node, "operand", getattr(node, "slice", None))) for node in nodes}
     for node in nodes:
         at = getattr(node, "iter", node) if isinstance(node, (ast.For, ast.comprehension)) else node
         if not hasattr(at, "lineno") or id(node) in called or getattr(node, "id", "") in MODULES:
