@@ -212,8 +212,9 @@ def third_rows_solution(num_heads, head_dim):
 
 third_rows = Exercise(
     task=(
-        "Someone cuts with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, "
-        "head_dim): return the row order that this cut needs: W_third = W[rows], where W is contiguous, q | k | v."
+        "Someone cuts qkv with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, "
+        "head_dim), which returns the row order that this cut needs, so that W_third = W[rows]. The rows of W come in "
+        "three blocks, q | k | v."
     ),
     answer=third_rows_solution,
     cases=lambda: [

@@ -499,7 +499,7 @@ future_pairs = Exercise(
         "Never the last token": Wrong(
             lambda f, T, d: _count(_moved(f, T, d)[:, :-1]),
             "you leave out the last token: what is read from it does not count.",
-            "Every later token counts. A range ends before its end, so it must end at T to reach token T - 1.",
+            "Every later token counts. A range leaves out its end, so it must end at T to include token T - 1.",
         ),
         "The changes pile up": Wrong(
             lambda f, T, d: _count(_moved(f, T, d).cumsum(1) > 0),

@@ -42,9 +42,9 @@ def _terms_cases():
 
 terms = Exercise(
     task=(
-        "Write terms(q_parts, k_parts). Given what each source brings into one query and into one key, (S, head_dim) "
-        "each, return the table of terms, (S, S), in which rows are sources of the query. The terms sum to the scaled "
-        "score."
+        "Write terms(q_parts, k_parts). The arguments, (S, head_dim) each, hold what each source brings into one query "
+        "and into one key. Return the table of terms, (S, S), with a row for each source of the query and a column for "
+        "each source of the key. The terms sum to the scaled score."
     ),
     answer=terms_solution,
     cases=_terms_cases,

@@ -24,7 +24,8 @@ spread_of_scores = Choose(
         ),
         "by thousands": (
             "Each feature of q and k is a sum of 512 positive numbers, and each score is a sum of 512 products of "
-            "those, so it is in the hundreds of thousands. A few per cent more or less are thousands."
+            "those, so it is in the hundreds of thousands. A difference of a few per cent is then a difference of "
+            "thousands."
         ),
         "hardly at all, they are nearly equal": "For their size they are, but a softmax sees only differences.",
     },

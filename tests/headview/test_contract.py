@@ -441,6 +441,7 @@ def test_canvases_stand_on_the_paper_of_the_theme(notebook):
             )
 
 
+@pytest.mark.slow
 def test_a_stored_notebook_shows_pictures_when_it_is_opened(lab_server):
     """Executed and stored as `make notebooks` does, it holds no widget."""
     path = lab_server.write(PREPARE, *(case.make for case in CASES.values()))

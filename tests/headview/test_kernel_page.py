@@ -67,6 +67,7 @@ def test_words_and_own_cells_of_a_lab_reach_python_and_come_back(notebook):
     notebook.prints("print(lab.tokens)", "['red', 'blue']")
 
 
+@pytest.mark.slow
 def test_a_board_has_the_kernel_measure_what_the_reader_asks_for(notebook):
     one, other = notebook.views(1)
 

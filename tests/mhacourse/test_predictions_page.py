@@ -200,6 +200,7 @@ def test_a_guess_is_noted_and_judged_when_the_answer_is_revealed(front):
         go.unlink()
 
 
+@pytest.mark.slow
 def test_whoever_runs_all_first_may_still_guess(front):
     notebook = front(*LESSON, height=1600)
     page, which, many = notebook.page, notebook.page.locator(".mha").nth(0), notebook.page.locator(".mha").nth(1)

@@ -150,6 +150,7 @@ def die(seed, num_heads):
     return {"value": num_heads}
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_reported_and_what_is_done_is_kept(tmp_path):
     with pytest.raises(SweepError, match=r"a worker process died .*two \(seed 0\).*; what is done is kept") as caught:
         sweep(die, ARMS, [0], folder=tmp_path, workers=2, progress=False)

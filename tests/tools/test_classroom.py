@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import nbformat
+import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -51,6 +52,7 @@ def stored(folder, who, head_one, body):
     return str(path)
 
 
+@pytest.mark.slow
 def test_notebooks_are_run_and_the_table_says_who_answered_what(tmp_path, capsys):
     function, paths = "def mine(x, num_heads):\n    ", []
     handed_in = ("anna", RIGHT, function + SPLIT), ("ben", SLICE, function + VIEW), ("cem", "...", "def mine(:")

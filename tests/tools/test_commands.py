@@ -120,6 +120,7 @@ def test_make_takes_the_first_python_that_starts_and_is_in_range_or_says_what_it
 # ------------------------------------------------------------------------------------ what is installed
 
 
+@pytest.mark.slow
 def test_what_is_missing_or_changed_is_installed_and_what_is_complete_is_left_alone(house):
     python = house / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)

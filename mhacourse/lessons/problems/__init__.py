@@ -1,7 +1,7 @@
-"""The problem set: ten broken layers and a healthy one, `problem.reviews` of `mhacourse`.
+"""The problem set, ten broken layers and a healthy one: `problem.reviews` and the others of `mhacourse`.
 
-The healthy layers are in `layers`; `first`, `second` and `third` say what breaks each one, what its owner saw, and what
-an answer is told, in the order of the notebook. What a mended layer is tried on is in `cases`.
+The layers in their healthy form are in `layers`; `first`, `second` and `third` say, in the order of the notebook, what
+breaks each one, what its owner saw, and what an answer is told. The inputs for mended layers are in `cases`.
 """
 
 from mhacourse.lessons.problems import blind, first, second, third

@@ -327,7 +327,8 @@ sensors = Problem(
     wrong={
         "Transposed only on the way in": Wrong(
             [*_TIME_FIRST, Change("self.norm(x)", "self.norm(x).transpose(0, 1)")],
-            "the attention gets (T, B, d_model), but its answer, also (T, B, d_model), is added to x as it comes.",
+            "the attention gets (T, B, d_model), but its output, which is also (T, B, d_model), is added to x "
+            "without being transposed back.",
             "Transpose it back, found.transpose(0, 1), or say batch_first=True and transpose nothing.",
             also=(
                 Wrong(

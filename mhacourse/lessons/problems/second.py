@@ -528,10 +528,10 @@ drafts = Problem(
         **everywhere(layers.DraftAttention),
     },
     same={
-        "": "Some line still writes into the caller's own mask: with &=, an index on the left, out=, or a method whose "
-        "name ends in an underscore. A second name for that mask is not a copy: [:], view, detach(), copy.copy(), and "
-        "to or bool when there is nothing to convert, share its memory. clone() copies, if it comes before that line, "
-        "and a & b makes a new tensor.",
+        "": "One of your lines still changes the caller's mask in place: look for &=, an assignment to an index "
+        "(mask[...] = ...), out=, or a method whose name ends in an underscore. A second name for the mask is no copy, "
+        "and neither are [:], view(), detach() and copy.copy(), or to() and bool() where there is nothing to convert: "
+        "they all share its memory. Call clone() before that line, or write a & b, which makes a new tensor.",
     },
     word="The layer changes what it was given. The doctor keeps a copy of each tensor that it hands over, and "
     "compares.",

@@ -56,8 +56,8 @@ archive = Problem(
         "some query heads meet keys that they were never trained with. Trained from scratch, the layer adapts to its "
         "own order.",
         "B": "The number comes from the published model itself, as the shapes of W_k and W_v show.",
-        "C": "With as many KV heads as query heads, num_kv_heads=num_heads, it agrees with the layer of the course, "
-        "given the same weights, so the scale is right.",
+        "C": "With as many KV heads as query heads (num_kv_heads=num_heads) and the same weights, it agrees with the "
+        "course's own layer, so the scale is right.",
         "D": "Axis 1 is the head axis. Put the tokens in a different order, and you get the same outputs in that "
         "order.",
         "E": "In the code that they came with, the same weights talk sense. So the two layers compute different "
