@@ -419,9 +419,9 @@ HALF = [
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "What may be seen is erased"),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Wrong in: self-attention, padded; cross"),
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The padding mask is lost"),
-    ("drafts", "else mask", "else mask[:]", "not a copy: [:], view, detach()"),
-    ("drafts", "-1e9", "-1e8", "still writes into the caller's own mask"),
-    ("drafts", ".tril()\n", ".tril()\n        allowed = allowed.clone()\n", "if it comes before that line"),
+    ("drafts", "else mask", "else mask[:]", "neither are [:], view(), detach()"),
+    ("drafts", "-1e9", "-1e8", "still changes the caller's mask in place"),
+    ("drafts", ".tril()\n", ".tril()\n        allowed = allowed.clone()\n", "clone() before that line"),
     ("triage", "num_heads, dropout\n", "num_heads, dropout if self.training else 0.0\n", "__init__ runs once"),
     ("triage", "= self.dropout\n", "= self.dropout\n        self.training\n", "still gets the same rate"),
     (
