@@ -73,7 +73,7 @@ def difference(expected: object, got: object, axes: Axes = ()) -> Difference | N
         if type(got) is not type(expected):
             return Difference("type", _a(type(expected).__name__), kind_of(got))
         return None if got == expected else Difference("value", show(expected), show(got))
-    if not isinstance(expected, (int, float)):  # what an edit may make: a set, a module
+    if not isinstance(expected, (int, float)):  # what a changed answer may return: a set, a module
         return None if type(got) is type(expected) and got == expected else Difference("type", "", kind_of(got))
     if isinstance(got, bool) or not isinstance(got, (int, float)):
         return Difference("type", "a number", kind_of(got))

@@ -115,7 +115,8 @@ def one_change_away(attempt: Attempt, of_kind: str = "") -> Note | None:
         change = one_change(source, names, exercise.inputs, exercise.right, attempt.outcomes)
     if change is None or of_kind not in change.says:
         return None
-    what = f"{change.says[0].upper()}{change.says[1:]}, your function is right for every input."
+    where = f"all {len(exercise.inputs)} inputs" if len(exercise.inputs) > 1 else "the input"
+    what = f"{change.says[0].upper()}{change.says[1:]}, your function is right for {where} of this check."
     line = f"line {change.line}:  {change.code}"
     return _mistake(attempt, "One change makes it right", what, change.why, change.says, line)
 

@@ -13,7 +13,7 @@ from mhacourse.attempt import recognise, same_results
 from mhacourse.compare import Difference, difference, kind_of
 from mhacourse.note import Note, not_yet
 from mhacourse.run import Failure, Outcome, run
-from mhacourse.slips import dropped
+from mhacourse.slips import dropped, tree_of
 from mhacourse.try_test import made, source_of
 
 AXES, MASK_AXES = ("sample", "token", "feature"), ("sample", "query", "key")
@@ -101,9 +101,7 @@ def _methods(*sources: str) -> set[str]:
     found = set()
     for source in sources:
         try:
-            # Not dedented: a comment may begin further left.
-            tree = ast.parse(f"if True:\n{source}" if source[:1].isspace() else source)
-            found |= {ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+            found |= {ast.dump(node) for node in ast.walk(tree_of(source)) if isinstance(node, ast.FunctionDef)}
         except SyntaxError:  # a piece that Python cut out of a longer line
             found.add(source)
     return found

@@ -15,7 +15,7 @@ import torch
 
 
 class Slip(NamedTuple):
-    """The code that may stand instead, what is said of it, to go before "it is right", and how unlikely it is."""
+    """The code that may stand instead, what is said of it ("without …", "with …"), and how unlikely it is."""
 
     put: str
     says: str
@@ -100,10 +100,15 @@ def slips_of(function: ast.FunctionDef) -> Iterator[tuple[ast.AST, Slip]]:
             yield from ((at, Slip(*slip)) for slip in _inserted(unparse(node)))
 
 
+def tree_of(source: str) -> ast.Module:
+    """Return the syntax tree of a source that may be indented; not dedented, since a comment may begin further left."""
+    return ast.parse(f"if True:\n{source}" if source[:1].isspace() else source)
+
+
 def dropped(source: str) -> str:
     """Return the first line that makes a new tensor and does not keep it; nothing where there is none."""
     with contextlib.suppress(SyntaxError):
-        for node in ast.walk(ast.parse(f"if True:\n{source}" if source[:1].isspace() else source)):
+        for node in ast.walk(tree_of(source)):
             match node:
                 case ast.Expr(value=ast.BinOp()):
                     return unparse(node)
@@ -258,18 +263,12 @@ def _of_call(node: ast.Call, text: str) -> Iterator[tuple]:
         yield called([*order, *keywords]), f"with the arguments of {whole} in another order", 1.1
     for i, one in enumerate(given if len(given) > 1 else ()):
         yield called([*given[:i], *given[i + 1 :]]), f"without {told(one)} in {whole}", 1.2
-    turned = (
-        re.escape(unparse(node)) + r"\.(m?T\b|transpose|swapaxes|permute)"
-    )  # then it is no transpose that is missing
-    if f in ORDERED and len(plain) > 2 and owner not in MODULES and not re.search(turned, text):
-        for i, j in itertools.combinations(range(len(plain)), 2):
-            order = [*plain]
-            order[i], order[j] = plain[j], plain[i]
-            yield (
-                called(order, behind=f".transpose({i}, {j})"),
-                f"with two sizes in {whole} exchanged, and then these two axes",
-                1.2,
-            )
+    # Where its axes are exchanged already, it is no transpose that is missing.
+    turned = re.search(re.escape(unparse(node)) + r"\.(m?T\b|transpose|swapaxes|permute)", text)
+    if f in ORDERED and len(plain) > 2 and owner not in MODULES and not turned:
+        both = f"with two sizes in {whole} exchanged, and then these two axes"
+        for (i, j), order in zip(itertools.combinations(range(len(plain)), 2), _swapped(plain), strict=True):
+            yield called(order, behind=f".transpose({i}, {j})"), both, 1.2
     if f in ALONG and "dim" not in by_name:
         for axis in range(-3, 3):
             yield called([*given, f"dim={axis}"]), f"with an axis told to {whole}", 1.2

@@ -75,7 +75,7 @@ def test_the_place_of_the_mistake_is_told(exercise, body, says):
     note = exercise(written(f"def answer({names}):\n{textwrap.indent(body, '    ')}"))
     told = dict((label, text) for label, text in note.parts if label in ("What:", "code"))
     assert says in note.code and note.title.endswith("One change makes it right")
-    assert told["What:"].endswith("your function is right for every input.")
+    assert told["What:"].endswith("your function is right for all 2 inputs of this check.")
     line = next(text for label, text in note.parts if label == "code")
     number, text = re.match(r"line (\d+):  (.*)", line).groups()
     assert f"def answer({names}):\n{textwrap.indent(body, '    ')}".splitlines()[int(number) - 1].strip() == text

@@ -1,4 +1,4 @@
-"""Edits that differ from a right answer only where no case should be made of it, with the reason: no holes."""
+"""Changes that differ from a right answer only where no case should be made of it, with the reason: no holes."""
 
 REVIEWED: dict[str, dict[str, str]] = {
     "mean_share": {

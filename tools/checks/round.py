@@ -38,7 +38,7 @@ NAMES = vars(math) | {"math": math, "mhalib": mhalib, "np": np, "torch": torch, 
 NAMES |= {"Tensor": torch.Tensor, "einsum": einsum, "rearrange": rearrange, "reduce": reduce, "repeat": repeat}
 NAMES |= {name: getattr(mhalib, name) for name in mhalib.__all__}
 VERDICTS = ("fitting", "difference", "misleading", "passed")
-MODEL = "One change makes it right"  # how a title goes on where no catalogue has named the mistake
+ONE_CHANGE = "One change makes it right"  # how a title goes on where no catalogue has named the mistake
 
 
 def tasks() -> str:
@@ -103,8 +103,8 @@ def table(rows: list[dict]) -> str:
         mend = row["exercise"].endswith(".mend")
         by_lesson["set, mend" if mend else row["lesson"]][verdict] += 1
         named = row["code"].startswith("wrong:")
-        by_model = MODEL in row["said"].partition("\n")[0]
-        by_whom["one change" if by_model else "the catalogue" if named else "what is seen"][verdict] += 1
+        one_change = ONE_CHANGE in row["said"].partition("\n")[0]
+        by_whom["one change" if one_change else "the catalogue" if named else "what is seen"][verdict] += 1
     lines = [f"| | wrong | {' | '.join(VERDICTS)} |", "|---|" + "---|" * (len(VERDICTS) + 1)]
     everything = {"all": sum(by_lesson.values(), collections.Counter())}
     for name, counts in [*sorted(by_lesson.items()), *sorted(by_whom.items()), *everything.items()]:
