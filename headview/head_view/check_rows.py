@@ -78,7 +78,7 @@ def _chunks(layer: Tensor, rows: Tensor | None):
 
 def _wrong(numbers: Tensor, kind: str, tolerance: float) -> Tensor:
     """Return which rows are not of this kind; NaN excuses a row."""
-    (low, high), totals = numbers.aminmax(dim=-1), numbers.sum(-1)
+    low, high, totals = numbers.amin(-1), numbers.amax(-1), numbers.sum(-1)  # aminmax is ten times as slow
     if kind == "positive":
         return (low < 0) | high.isinf()
     wrong = (low < -tolerance) | (high > 1 + tolerance) | (totals > 1 + tolerance)

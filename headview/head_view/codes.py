@@ -34,8 +34,8 @@ def encode(cells: np.ndarray, storage: str, *, signed: bool = False) -> tuple[np
     """
     kind = np.dtype(storage).newbyteorder("<")
     given = torch.from_numpy(np.ascontiguousarray(cells, dtype=np.float32))
-    special = ~given.isfinite()
-    some = bool(special.any())
+    some = not given.sum().isfinite()  # a sum is twenty times as fast as a look at each number
+    special = ~given.isfinite() if some else None
     plain = given.masked_fill(special, 0) if some else given
     sizes = plain.abs() if signed else plain
     tops = sizes.amax((-2, -1)).clamp(min=0) if given.numel() else given.new_zeros(given.shape[:-2])
@@ -57,20 +57,17 @@ def pack(cells: np.ndarray, *, signed: bool) -> bytes:
 
 def _rounded(plain: torch.Tensor, tops: torch.Tensor, storage: str, signed: bool) -> np.ndarray:
     """Return the codes of finite numbers `(..., rows, columns)`, those of `uint8` weights with their sums kept."""
-    levels = LEVELS[storage]
-    share = plain / tops[..., None, None]
-    if signed:
-        half = levels >> 1
-        places = share.abs().pow_(1 / POWER).mul_(share.sign()).mul_(half).round_().add_(half)
-        return places.to(torch.int32).numpy()
-    places = share.clamp_(min=0).pow(1 / POWER).mul_(levels)
-    if storage == "uint16":
-        return places.round_().to(torch.int32).numpy()
+    levels, share = LEVELS[storage], plain / tops[..., None, None]
+    half = levels >> 1 if signed else 0
+    # numpy's cube root is several times as fast as torch's power, and knows signs.
+    places = torch.from_numpy(np.cbrt((share if signed else share.clamp_(min=0)).numpy())).mul_(half or levels)
+    if signed or storage == "uint16":
+        return places.round_().add_(half).to(torch.int32).numpy()
     codes = places.round().to(torch.uint8)
-    values = (torch.arange(levels + 1) / levels) ** POWER
-    off = values[codes.int()].sub_(share).sum(-1)
+    off = codes.float().div_(levels).pow_(POWER).sub_(share).sum(-1)
     biased = off.abs() > _SUM_MAY_MISS * share.sum(-1)
     if biased.any():
+        values = (torch.arange(levels + 1) / levels) ** POWER
         codes[biased] = _balanced(codes[biased], places[biased], values, off[biased])
     return codes.numpy()
 

@@ -58,7 +58,7 @@ def scale_that_shows(part) -> str:
     for layer in part.layers:
         cells = layer[0][:, rows.to(layer.device)].to("cpu", torch.float32).nan_to_num(0)
         total += float(cells.sum())
-        large += float(cells[cells >= _SEEN].sum())
+        large += float((cells * (cells >= _SEEN)).sum())
     return "fixed" if large >= _MOST_IS_SEEN * total else "root"
 
 
