@@ -34,16 +34,16 @@ def encode(cells: np.ndarray, storage: str, *, signed: bool = False) -> tuple[np
     """
     kind = np.dtype(storage).newbyteorder("<")
     given = torch.from_numpy(np.ascontiguousarray(cells, dtype=np.float32))
-    some = not given.sum().isfinite()  # a sum is twenty times as fast as a look at each number
-    special = ~given.isfinite() if some else None
-    plain = given.masked_fill(special, 0) if some else given
+    # A sum is twenty times as fast as a look at each number.
+    special = None if given.sum().isfinite() else ~given.isfinite()
+    plain = given if special is None else given.masked_fill(special, 0)
     sizes = plain.abs() if signed else plain
     tops = sizes.amax((-2, -1)).clamp(min=0) if given.numel() else given.new_zeros(given.shape[:-2])
     if storage == "float32":
         codes = given.numpy().astype(kind, copy=False)
     else:
         codes = _rounded(plain, tops.clamp(min=torch.finfo(torch.float32).tiny), storage, signed).astype(kind)
-        if some:
+        if special is not None:
             codes[special.numpy()] = LEVELS[storage] + 2
             codes[np.isneginf(cells)] = LEVELS[storage] + 1
     return codes, tops.numpy().astype("<f4")

@@ -78,10 +78,8 @@ def head_cells(part, sample: int, layer: int, head: int | slice = slice(None), q
 
 def whole(part, sample: int, storage: str) -> tuple[bytes, bytes]:
     """Return the codes of all heads `(layers, h, Tq, Tk)` and the largest number of each, float32 `(layers, h)`."""
-    coded = [
-        encode(head_cells(part, sample, i).numpy(), storage, signed=part.kind == "signed")
-        for i in range(len(part.layers))
-    ]
+    layers = (head_cells(part, sample, i).numpy() for i in range(len(part.layers)))
+    coded = [encode(cells, storage, signed=part.kind == "signed") for cells in layers]
     return b"".join(codes.tobytes() for codes, _ in coded), b"".join(tops.tobytes() for _, tops in coded)
 
 

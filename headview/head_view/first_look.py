@@ -11,7 +11,7 @@ import torch
 from headview.head_view.check_rows import looked_at
 from headview.head_view.combine import head_cells
 from headview.head_view.labels import is_special
-from headview.head_view.pyramid import by_blocks, edges_of
+from headview.head_view.pyramid import edges_of
 
 _SOME_ROWS = 6  # of each head of a large part, for the choice of a scale
 _MANY = 4_000_000  # weights
@@ -79,13 +79,15 @@ def strongest_place(part, small: np.ndarray, cells_of, layer: int | None, head: 
         cells_of: returns the map of a layer and a head, float32.
         layer, head: look only there; anywhere where they are None.
     """
-    open_ = _worth_a_look(part)
-    rows, columns = edges_of(open_.shape, small.shape[2:])
+    rows, columns = edges_of(part.shape[2:], small.shape[2:])
     # Of a block that holds a cell that is not worth it, the largest may be that one.
-    blocks = by_blocks([rows, columns])(np.logical_and, open_)
+    open_ = [np.logical_and.reduceat(*axis) for axis in zip(_open(part), (rows[:-1], columns[:-1]), strict=True)]
+    blocks = _off_the_diagonal(part, *open_)
     layer, head, row, column = _strongest(small, blocks if blocks.any() else ~blocks, layer, head)
-    inside = np.s_[rows[row] : rows[row + 1], columns[column] : columns[column + 1]]
-    *_, query, key = _strongest(cells_of(layer, head)[inside][None, None], open_[inside])
+    inside = slice(*rows[row : row + 2]), slice(*columns[column : column + 2])
+    open_ = [axis[piece] for axis, piece in zip(_open(part), inside, strict=True)]
+    looked = _off_the_diagonal(part, *open_, rows[row] - columns[column])
+    *_, query, key = _strongest(cells_of(layer, head)[inside][None, None], looked)
     return layer, head, rows[row] + query, columns[column] + key
 
 
@@ -95,11 +97,11 @@ def strongest_in_row(part, sample: int, query: int | None, key: int | None, laye
     It is looked for in one `layer` and `head`, or anywhere where they are None.
     """
     query = query or 0
-    row = torch.tensor([query])
-    cells = np.stack([head_cells(part, sample, i, queries=row).numpy() for i in range(part.shape[0])])
-    open_ = _worth_a_look(part)[[query]]
+    rows = (head_cells(part, sample, i, queries=torch.tensor([query])).numpy() for i in range(part.shape[0]))
+    queries, keys = _open(part)
+    open_ = _off_the_diagonal(part, queries[[query]], keys, query)
     looked = np.arange(open_.size) == key if key is not None else open_ if open_.any() else ~open_
-    layer, head, _, best = _strongest(cells, looked, layer, head)
+    layer, head, _, best = _strongest(np.stack([*rows]), looked, layer, head)
     return layer, head, query, best if key is None else key
 
 
@@ -112,14 +114,18 @@ def _strongest(cells: np.ndarray, looked: np.ndarray, layer: int | None = None, 
     return [int(i) for i in np.unravel_index(sizes.argmax(), sizes.shape)]
 
 
-def _worth_a_look(part) -> np.ndarray:
-    """Return which cells `(Tq, Tk)` may be opened on; all, where there would be none."""
-    _, _, queries, keys = part.shape
-    open_ = np.ones((queries, keys), bool)
-    open_[:, 0] = False
-    if queries == keys:
-        np.fill_diagonal(open_, False)
-    for axis, labels in ((0, part.tokens), (1, part.key_tokens)):
-        for place in (i for i, label in enumerate(labels[0] if labels else []) if is_special(label)):
-            open_[(place, slice(None)) if axis == 0 else (slice(None), place)] = False
-    return open_ if open_.any() else np.ones_like(open_)
+def _open(part) -> tuple[np.ndarray, np.ndarray]:
+    """Return which queries and which keys may be opened on; all of an axis where there would be none."""
+    axes = []
+    for size, labels, first in zip(part.shape[2:], (part.tokens, part.key_tokens), (0, 1), strict=True):
+        open_ = np.ones(size, bool)
+        open_[:first] = False
+        open_[[i for i, label in enumerate(labels[0] if labels else []) if is_special(label)]] = False
+        axes.append(open_ if open_.any() else ~open_)
+    return axes[0], axes[1]
+
+
+def _off_the_diagonal(part, queries: np.ndarray, keys: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return which cells of some open queries and keys are off the diagonal, whose first cell is in column `first`."""
+    square = part.shape[2] == part.shape[3] > 1
+    return np.logical_and.outer(queries, keys) & ~(square & np.eye(len(queries), len(keys), first, dtype=bool))

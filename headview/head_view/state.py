@@ -209,7 +209,7 @@ class Chosen(View):
         """Return what is on screen, in the order in which the page writes it."""
         heads = heads or self.shown_heads()
         combine = self.combine if len(heads) > 1 else "maximum"
-        left = all(any(label not in self.hidden for label in labels) for labels in self.named())
+        left = not self.hidden or all(any(label not in self.hidden for label in labels) for labels in self.named())
         hidden = self.hidden if left else []  # as on the page: where nothing would be left, all is shown
         state = {"side": side or self.shown_sides()[0], "heads": heads, "combine": combine, "hidden": hidden}
         return {name: state.get(name, getattr(self, name, None)) for name in _SPEC}

@@ -215,8 +215,7 @@ class HeadView(Chosen):
             plain = {"sample": 0, "values": "weights", "hidden": [], "words": False}
             return self._blocks.map_of(self.spec(side, [[layer, head]]) | plain)[0].cells
 
-        small = self._blocks.small(0, 0, side)
-        place = strongest_place(self._blocks.parts[0], small, cells_of, layer, head)
+        place = strongest_place(self._blocks.parts[0], self._blocks.small(0, 0, side), cells_of, layer, head)
         self.layer, self.head, self.query, self.key = place
 
     @as_torch_starts()
