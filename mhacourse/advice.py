@@ -1,8 +1,8 @@
 """What common errors of torch and Python mean in an exercise: a table from part of a message to the advice."""
 
 _INNER = (
-    "in a product A @ B, the last size of A and the last but one of B must agree. Print both shapes: is one transposed "
-    "that should not be, or not transposed that should (.mT, lesson 02)? Or is its width not what you think?"
+    "in a product A @ B, the last size of A must equal the second-to-last size of B. Print both shapes: is one of them "
+    "transposed by mistake, or must one still be transposed (.mT, lesson 02)? Or is a width not what you think?"
 )
 _ONE_NUMBER = (
     "math's functions, float() and int() accept one number, but this is a tensor of many. Use torch.exp, torch.sqrt, "
@@ -16,7 +16,7 @@ ADVICE = {
         "Keep the transpose, and use reshape, or contiguous() before view (lesson 03)."
     ),
     "is invalid for input of size": (
-        "the sizes you ask for do not multiply to the number of elements. Print x.shape: is one of your sizes fixed?"
+        "the sizes you ask for do not multiply to the number of elements. Print x.shape: is one of yours hard-coded?"
     ),
     "must match the size of tensor": (
         "two shapes do not broadcast. Write one below the other, aligned at the right (lesson 04)."
@@ -30,7 +30,7 @@ ADVICE = {
     ),
     "Boolean value of Tensor": (
         "if, and, or, not, and chains such as a < b < c need a single True or False, but a tensor has many. "
-        "Between tensors write &, |, ~, with brackets; instead of an if, torch.where, .any() or .all()."
+        "Between tensors write &, | or ~, with brackets; instead of an if, use torch.where, .any() or .all()."
     ),
     "could not infer output dtype": (
         "torch computes no mean of booleans or integers. Convert them first: .float().mean()."
@@ -40,7 +40,7 @@ ADVICE = {
     "can be converted to Python scalars": _ONE_NUMBER,
     "values to unpack": (
         "the left needs as many names as there are parts on the right: print len(...). If that line calls chunk, split "
-        "or unbind, look at its dim: without one, they cut axis 0."
+        "or unbind, look at its dim: without dim, they cut along axis 0."
     ),
     "is out of bounds for dimension": (
         "an index counts from 0, so the last one is the size minus 1. Which axis do you mean?"
@@ -53,9 +53,9 @@ ADVICE = {
         "no gradient flows from here: this result was not computed from a tensor that requires one."
     ),
     "unsupported operand type": "one side is not what you think. Print type(...) of both.",
-    "loading state_dict": "weights fit only a layer of the same d_model, num_heads, and num_kv_heads if any.",
+    "loading state_dict": "weights fit only a layer of the same d_model, num_heads and, if it has one, num_kv_heads.",
     "could not get source code": "there are many ways to write the code: judge a layer by its outputs, layer(x).",
-    "is not defined": "is the name spelled right, and has the cell that makes it been run?",
+    "is not defined": "is the name spelled right, and have you run the cell that defines it?",
 }
 
 

@@ -139,7 +139,7 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
     if sorted(got) == sorted(expected):
         return f"the axes are in the order ({', '.join(name[size] for size in got)})"
     if len(got) == len(expected) + 1 and tuple(size for size in got if size != 1) == expected:
-        return "there is one axis of size 1 too many"
+        return "there is an extra axis of size 1"
     if len({*got}) < len(got):
         return ""
     missing = [size for size in expected if size not in got]
@@ -149,7 +149,7 @@ def shape_in_words(expected: tuple[int, ...], got: tuple[int, ...], axes: tuple[
     if not strange and missing:
         return f"the result lacks {'axes' if most else 'an axis'} {'of' if ' ' in last else 'for the'} {names}"
     if len(strange) == 1 and len(missing) >= 2 and strange[0] == math.prod(missing):
-        return f"{names} are joined into one axis of {strange[0]}"
+        return f"{names} are joined into one axis of size {strange[0]}"
     return ""
 
 
@@ -183,10 +183,10 @@ def _no_tensor(expected: Tensor, got: object) -> str:
     """Return in words what came instead of a tensor, and how to turn it into one."""
     if isinstance(got, (list, tuple)) and any(isinstance(part, Tensor) for part in got):
         right = [i for i, part in enumerate(got) if isinstance(part, Tensor) and difference(expected, part) is None]
-        cure = f"part [{right[0]}] of it is the tensor asked for" if right else "return one, or join them into one"
+        cure = f"part [{right[0]}] of it is the tensor asked for" if right else "join them, or return only one"
         return f"several things in {kind_of(got)}; {cure}"
     made = type(got).__module__ == "numpy" or isinstance(got, (list, tuple)) and _are_numbers(got)
-    return kind_of(got) + ("; torch.as_tensor(...) makes one" if made else "")
+    return kind_of(got) + ("; torch.as_tensor(...) turns it into one" if made else "")
 
 
 def _are_numbers(value: object, depth: int = 0) -> bool:

@@ -60,7 +60,8 @@ def wrong_arity(attempt: Attempt) -> Note | None:
     try:
         signature.bind(*names)
     except TypeError:
-        words = f"the check calls it with {len(names)} arguments, ({', '.join(names)}); your function takes {signature}"
+        words = f"the check passes {len(names)} argument{'s' * (len(names) > 1)}, ({', '.join(names)}); your function "
+        words += f"takes {signature}"
         return not_yet("arity", ("", words))
     return None
 

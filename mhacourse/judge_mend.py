@@ -61,7 +61,7 @@ def judged_mending(problem, layer: object) -> Note:
     printed = [("You printed:", ""), ("code", printed)] if printed else []
     wrong = _wrong(problem, outcomes)
     if not any(wrong.values()) and (problem.changes or "cause" in problem.done):
-        same = "With the same weights, it does what the healthy layer does."
+        same = "With the same weights, your layer does what the healthy layer does."
         said = same if problem.changes else "There was nothing to mend."
         return Note("right.", [("", said), *printed], mood="right", code="right")
     if same_results(outcomes, problem.given_outcomes, problem.right_outcomes):
@@ -70,15 +70,15 @@ def judged_mending(problem, layer: object) -> Note:
             words = f"Edit the class {name} in its own cell, run that cell, then this one."
             return Note("still the code that was given.", [("", words), *printed], code="as given")
         if not problem.changes:
-            said = "With the same weights, it does what it should, as the given layer did. There was nothing to mend."
+            said = "Your layer does what it should, and so did the given layer. There was nothing to mend."
             return Note("right.", [("", said), *printed], mood="right", code="right")
         what = "your layer is written differently, but in each case it does what the given layer does."
         parts = [("What:", what), ("Why:", problem.same(written)), ("", f"When stuck: problem.{problem.name}.hint()")]
         return Note("not yet. The same as before", [*parts, *printed], mood="wrong", code="wrong: the same as before")
-    was_right = [] if problem.changes else [("", "As it was given, it was right with these weights.")]
+    was_right = [] if problem.changes else [("", "As given, the layer was right with these weights.")]
     in_cases = ("Wrong in:", "; ".join(case for case in wrong if wrong[case]))
     if line := next(filter(None, (dropped(source_of(f)) for f in vars(layer).values() if inspect.isfunction(f))), ""):
-        what = f"`{line}` makes a new tensor, and nothing keeps it."
+        what = f"`{line}` makes a new tensor, but nothing keeps it."
         parts = [*_error(wrong), ("What:", what), in_cases]
         return Note("not yet. A result is dropped", [*was_right, *parts, *printed], mood="wrong", code="wrong: dropped")
     found = recognise(problem.catalogue(outcomes), outcomes, problem.right_outcomes)

@@ -31,7 +31,7 @@ def judged(problem, test: object) -> Note:
     if test is ... or test is None or is_stub(test):
         return Note("not yet written.", [("", f"When stuck: problem.{problem.name}.hint()")], code="stub")
     if isinstance(test, bool) or not callable(test) or isinstance(test, (type, nn.Module)):
-        got = "the answer of your test" if isinstance(test, bool) else kind_of(test)
+        got = "the result of your test" if isinstance(test, bool) else kind_of(test)
         words = f"expected the function my_test, got {got}; give the function itself, without calling it"
         return not_yet("type", ("", words))
     try:
@@ -68,7 +68,7 @@ def _stopped(problem, test, trial) -> Note | None:
     runs = {subject.size for subject, said in ours if not isinstance(said, Failure)}
     if failure.kind == "raised" and runs and not runs & {subject.size for subject, _ in failed}:
         parts.append(
-            ("", "Your test runs at other sizes: take them from the layer, layer.d_model and layer.num_heads.")
+            ("", "Your test runs at other sizes, so take the sizes from the layer: layer.d_model and layer.num_heads.")
         )
     elif problem.returns and "tuple" in failure.message:
         parts.append(("", problem.returns))
@@ -92,7 +92,7 @@ def _own_layer(problem, test, trial) -> Note | None:
     if own is None or any(subject.calls for subject in trial.subjects):
         return None
     words = "It discards the layer that it gets and looks at its own, so it says the same of every layer. "
-    words += "Leave that line out: the check passes in one layer after another."
+    words += "Leave that line out: the check calls your test with one layer after another."
     return not_yet("own", ("code", own[1]), ("", words), title="not yet: it makes a layer of its own.")
 
 
@@ -101,7 +101,7 @@ def _never_calls(problem, test, trial) -> Note | None:
     if any(subject.calls for subject in trial.subjects) or ".forward" in source_of(test):
         return None
     words = "So it judges by how the layer is made, or not at all. A healthy layer may be made differently, and its "
-    words += "settings stay the same in either mode. Compare outputs: layer(x)."
+    words += "settings are the same in training and in evaluation mode. Compare outputs: layer(x)."
     return not_yet("no call", ("", words), title="not yet: your test never calls the layer.")
 
 
@@ -113,7 +113,7 @@ def _looks_only(problem, test, trial) -> Note | None:
     if {*Otherwise(outputs=partial(_healed, problem)).tried(test, found).said} != {False}:
         return None
     words = "Your test calls the layer, but the outputs make no difference: with a healthy layer's outputs, it "
-    words += "says the same. So it judges by how the layer is made. Compare outputs."
+    words += "still says the same. So it judges by how the layer is made. Compare outputs."
     return not_yet("no output", *_shown(found[0]), ("", words), title="not yet: it does not look at the outputs.")
 
 
@@ -143,7 +143,7 @@ def _wrong_way(problem, test, trial) -> Note | None:
     loosely = problem.mends["rounding"].test(test)
     if not _is_right(problem, problem.mends["masks turned"].tried(loosely, _called(trial))):
         return None
-    words = "Here, True in a mask means: may attend. Pass ~mask, or change and compare what your mask does hide."
+    words = "Here, True in a mask means: may attend. Pass ~mask, or change and compare what your mask really hides."
     return not_yet("mask", *_shown(subject), ("", words), title="not yet: it would be right if True meant hidden.")
 
 
@@ -181,7 +181,7 @@ def _passes(problem, test, trial) -> Note | None:
     elif found:
         sure = _reason(problem, problem.blind, test, trial, subject, sure=True)
         partly = problem.blind.get("partly", "") if problem.unseen["partly"](subject.calls) else ""
-        words = f"Your test does see it in {found[0]}: what is different there? {partly}".rstrip()
+        words = f"Your test does see the mistake in {found[0]}: what is different there? {partly}".rstrip()
         parts.append(("Blind:", sure) if sure else ("", words))
     else:
         why = _reason(problem, problem.blind, test, trial, subject)
@@ -248,7 +248,7 @@ def _certain_at_least(problem, subject: Subject) -> str:
             words = f"In calls {i} and {j} the layer makes the same mistake, so their outputs still agree. "
             return words + "Let the calls differ in something that also changes the mistake."
     where = f"call {min(wrong)}" if len(subject.calls) > 1 else "your call"
-    return f"In {where} the layer does something wrong, and your test does not see it. What does it compare?"
+    return f"In {where} the layer does something wrong, but your test does not see it. What does your test compare?"
 
 
 def _hidden(problem, test, subject: Subject, anew: Otherwise) -> bool:
@@ -301,8 +301,8 @@ def _accuses(problem, test, trial) -> Note | None:
     why = _reason(problem, problem.alarm, test, trial, subject)
     if not why and not secret:
         why = (
-            "This layer's outputs are right in each of your calls, so what your test asks of it need not hold. What "
-            "did each call hand over, and which rows of the outputs must then be equal?"
+            "This layer's outputs are right in each of your calls, so your test asks for something that need not hold. "
+            "What did you pass in each call, and which rows of the outputs must then be equal?"
         )
     return not_yet("accuses", *parts, *([("Why:", why)] if why else []), title=title)
 
@@ -324,7 +324,7 @@ def _right(problem, trial) -> list[tuple[str, str]]:
     parts += [("", f"It would have missed {_listed(missed)}.")] if missed else []
     for subject, said in zip(trial.subjects, trial.said, strict=False):
         if isinstance(said, Failure) and subject in problem.others:
-            words = f"On {subject.name} it stops ({said.message}), so it fits only layers that are built like this one."
+            words = f"On {subject.name} your test stops ({said.message}), so it fits only layers built like this one."
             return [*parts, ("Note:", words)]
     return parts
 

@@ -33,7 +33,7 @@ from mhalib.arguments import as_torch_starts
 SIZES = ((8, 2), (12, 3), (32, 4))  # d_model, num_heads: the layers that a test is tried on, the smallest first
 AT_THE_DOCTOR = (16, 4)
 PARTS = ("cause", "test", "mend")
-STILL = "As it was given, that line was right, and another one was not."
+STILL = "In the layer as given, that line was right, and another was wrong."
 LOW = [Change("-torch.inf", "-1e9"), Change("-1e9", "-torch.inf")]  # a hidden score, as people write it
 EMPTY_ROWS = {"0": 0.0, "NaN": math.nan}
 
@@ -233,7 +233,7 @@ class Problem:
         found = [Subject(made(kind, size, 20 + seed), f"{name} ({style})", size) for seed, (style, kind) in kinds]
         layer = made(self.healthy, size, 41)
         layer.register_forward_hook(rounded)
-        return [*found, Subject(layer, "a healthy layer that rounds otherwise for other sizes", size)]
+        return [*found, Subject(layer, "a healthy layer that rounds differently at other sizes", size)]
 
     @cached_property
     def with_empty_rows(self) -> list[Subject]:
@@ -242,7 +242,7 @@ class Problem:
         for name, fill in EMPTY_ROWS.items():
             layer = made(self.healthy, self.sizes[1], 40)
             layer.register_forward_hook(partial(filled, fill), with_kwargs=True)
-            name = f"a healthy layer that gives {name} where nothing is seen"
+            name = f"a healthy layer that returns {name} where a query sees nothing"
             subjects.append(Subject(layer, name, self.sizes[1]))
         return subjects
 
@@ -299,7 +299,7 @@ class Problem:
         text = letter.upper() if isinstance(letter, str) else ""
         letters = letters_in(letter) or set()
         if len(letters) > 1 and letters <= set(self.options):
-            words = f"One letter, please: which of them explains all that was seen? You gave {show(letter)}."
+            words = f"One letter, please: which of them explains everything that was seen? You gave {show(letter)}."
             return not_yet("type", ("", words))
         found = re.match(r"\W*([A-Z])\b", text)  # as in "B: the split"
         if found is None or found[1] not in self.options:

@@ -118,7 +118,7 @@ class Asked:
         for trace in traces(answer, [largest(exercise.inputs)]):
             if found := self.found(trace):
                 words = self.words.format(found=found)
-                return [("Remark:", f"{words} It counts as solved, but the way asked for is still worth a try.")]
+                return [("Remark:", f"{words} It counts as solved, but the way the task asks for is worth a try.")]
         return []
 
 
@@ -162,8 +162,8 @@ class Grows:
         names = f"{', '.join(some)} and {last}" if some else last
         name, size, more = grown[0]
         words = (
-            f"Your function loops: its calls of torch grow with {names}, {theirs[0]} for {size} {name}, {more} for "
-            f"{2 * size}. The solution always makes {ours[0]}:"
+            f"Your function loops, and its torch calls grow with the number of {names}: {theirs[0]} for {size} {name}, "
+            f"{more} for {2 * size}. The solution always makes {ours[0]}:"
         )
         return [("Remark:", words), ("code", _without_docstring(inspect.getsource(exercise.answer)))]
 
@@ -236,7 +236,7 @@ in_float16 = Probe(
 with_a_gradient = Probe(
     "If a gradient is needed",
     lambda x: x.clone().requires_grad_() if x.is_floating_point() else x,
-    "Training needs it: use only operations of torch, without item(), tolist() and numpy().",
+    "Training needs it: use only operations of torch, and no item(), tolist() or numpy().",
     _no_gradient,
 )
 with_nothing_to_count = Probe(

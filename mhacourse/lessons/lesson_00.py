@@ -34,7 +34,7 @@ first_shapes = Exercise(
         "The sentence cut instead of the features": Wrong(
             ((2, 4, 3, 64), (2, 4, 3, 3)),
             "you cut the 12 words into 4 groups of 3.",
-            "Each head sees every word, only with fewer features.",
+            "Each head sees every word, but fewer features of it.",
         ),
         "The two exchanged": Wrong(
             ((2, 4, 12, 12), (2, 4, 12, 16)),
@@ -58,7 +58,7 @@ first_shapes = Exercise(
         ),
         "Heads folded into the batch": Wrong(
             ((8, 12, 16), (8, 12, 12)),
-            "samples and heads share one axis of 2 · 4 = 8.",
+            "samples and heads share one axis of size 2 · 4 = 8.",
             "Some libraries do that. In this course each has its own axis: (B, num_heads, T, head_dim).",
         ),
     },
@@ -66,10 +66,10 @@ first_shapes = Exercise(
 )
 
 attention_maps = Choice(
-    task="Which of the four tables can be attention maps, with rows for queries? Give the letters of all that can.",
+    task="Which of the four tables can be attention maps, if rows are queries? Give the letters of all that can.",
     answer="BD",
     options={
-        "A": "its columns sum to 1, but its rows do not. Each query has exactly 1 to share out.",
+        "A": "its columns sum to 1, but its rows do not. Each query shares out a weight of exactly 1.",
         "B": "no weight is negative, and every row sums to 1. The columns do not, and they need not.",
         "C": "its rows sum to 1, but one weight is negative. A share lies between 0 and 1.",
         "D": "every query looks only at itself. That is a map, if a dull one.",
@@ -102,7 +102,7 @@ def _fill_in_place(weights):
 
 most_looked_at = Exercise(
     task=(
-        "Write most_looked_at(weights): for each head and each word, return the index of the other word that it looks "
+        "Write most_looked_at(weights). For each head and each word, return the index of the other word that it looks "
         "at most. (num_heads, T, T) -> (num_heads, T)."
     ),
     answer=most_looked_at_solution,
@@ -130,12 +130,13 @@ most_looked_at = Exercise(
     wrong={
         "The word itself counts": Wrong(
             Change("weights.masked_fill(itself, -1)", "weights"),
-            "most words look at themselves the most.",
+            "the word itself wins in most of your rows.",
             "Leave the diagonal out before you look for the largest weight.",
         ),
         "Word 0 itself": Wrong(
             Change("(itself, -1)", "(itself & (torch.arange(len(itself)) > 0), -1)"),
-            "for word 0, the word itself can still win, as in a search that begins with index 0 for every word.",
+            "for word 0, the word itself can still win. This happens if each search for the largest starts with column "
+            "0.",
             "Leave the word itself out of every row, the first one included.",
         ),
         "A zero on the diagonal": Wrong(
@@ -165,7 +166,8 @@ most_looked_at = Exercise(
         ),
         "The diagonal of a cube": Wrong(
             lambda w: w.clone().fill_diagonal_(-1).argmax(-1),
-            "fill_diagonal_ runs along all three axes at once, [0, 0, 0], [1, 1, 1], …, and needs them equally long.",
+            "fill_diagonal_ runs along all three axes at once ([0, 0, 0], [1, 1, 1], …), and needs them to be equally "
+            "long.",
             "Each head has its own diagonal, so use masked_fill with torch.eye(T, dtype=torch.bool).",
         ),
         "Counted from 1": Wrong(
@@ -175,7 +177,7 @@ most_looked_at = Exercise(
         ),
         "The second place": Wrong(
             lambda w: w.topk(2).indices[..., 1],
-            "you take the second largest weight of each row. That is right only where a word looks at itself the most.",
+            "you take the second-largest weight of each row. That is right only where a word looks at itself most.",
             "Leave the diagonal out, then take the largest.",
         ),
     },
@@ -207,14 +209,14 @@ def _features(words, seed=0, shift=0):
 
 
 def _loud_features(words, seed=0, shift=0):
-    """The same, scaled up: weights are so near 0 or 1 that they are easy to read, and exp stays finite."""
+    """The same features, scaled up until weights are near 0 or 1 and easy to read, while exp stays finite."""
     return 3.9 * _features(words, seed, shift)
 
 
 looking_back = Exercise(
     task=(
-        "Write looking_back(features, words): return the maps of two heads, (2, T, T), in which head 1 looks at the "
-        "previous word. features(words, shift=1) pretends that each word is one place earlier."
+        "Write looking_back(features, words), which returns the maps of two heads, (2, T, T). Head 1 should look at "
+        "the previous word. features(words, shift=1) pretends that each word is one place earlier."
     ),
     answer=looking_back_solution,
     cases=lambda: [
@@ -241,7 +243,7 @@ looking_back = Exercise(
                 *(split_heads(features(words, shift=s), 4) for s in (1, 0, 0))
             )[1][0],
             "you cut the 64 features into four heads.",
-            "There are two: one for the spelling and one for the places.",
+            "The task has two: one for the spelling and one for the position.",
         ),
         "One of the two heads": Wrong(
             lambda features, words: looking_back_solution(features, words)[1],
@@ -262,12 +264,12 @@ looking_back = Exercise(
         "The words moved, not their places": Wrong(
             Change("features(words, shift=1)", "features(words[-1:] + words[:-1])"),
             "you move the words themselves to make the queries, so their spelling moves as well.",
-            "Only the positions should shift: use features(words, shift=1), with the words as they are.",
+            "Only the positions should shift: use features(words, shift=1), with the words in their order.",
             also=(
                 Wrong(
                     Change("features(words, shift=1)", "features(words).roll(1, dims=1)"),
                     "you move whole rows of features, so the spelling moves along with the position, and the first "
-                    "word gets the last word's.",
+                    "word gets the last word's features.",
                     "Only the positions should shift: use features(words, shift=1).",
                 ),
             ),
@@ -279,7 +281,7 @@ looking_back = Exercise(
         ),
         "One head": Wrong(
             Change(", 2)", ", 1)"),
-            "there is only one map.",
+            "you return only one map.",
             "Split into two heads: head 1 gets the 32 features of the position.",
         ),
     },

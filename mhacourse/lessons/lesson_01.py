@@ -37,14 +37,14 @@ bert_shapes = Exercise(
         "Cut in three": Wrong(
             ((4, 128, 2304), (4, 128, 256), (4, 12, 128, 64)),
             "your q has only a third of the 768 features.",
-            "chunk cuts what comes out of the fused layer, 3 · 768 features, and q, k and v get 768 each.",
+            "chunk cuts the output of the fused layer, 3 · 768 features, so q, k and v get 768 each.",
             also=(
                 ((4, 128, 2304), (4, 128, 256), (4, 12, 128, 21)),
                 ((4, 128, 768), (4, 128, 256), (4, 12, 128, 21)),
                 Wrong(
                     ((4, 128, 2304), (4, 42, 2304), (4, 12, 42, 192)),
                     "you cut the tokens into three.",
-                    "q, k and v are side by side among the features, chunk(3, dim=-1), and each keeps all tokens.",
+                    "q, k and v are side by side on the feature axis, so use chunk(3, dim=-1). Each keeps all tokens.",
                 ),
             ),
         ),
@@ -60,13 +60,14 @@ bert_shapes = Exercise(
         ),
         "An axis for q, k and v": Wrong(
             ((4, 128, 3, 768), (4, 128, 768), (4, 12, 128, 64)),
-            "you gave q, k and v an axis of their own.",
+            "you put q, k and v on a separate axis.",
             "You can view them that way later, but a linear layer puts all its outputs on one axis: 3 · 768.",
         ),
         "Shapes of weights": Wrong(
             ((2304, 768), (768, 768), (12, 64, 768)),
             "these are the shapes of the layer's weights.",
-            "The task asks for the layer's output and what is cut from it. Each has batch and token axes: (4, 128, …).",
+            "The task asks for the layer's output and the tensors cut from it. Each has batch and token axes: (4, "
+            "128, …).",
         ),
     },
     see="Three layers or one",
@@ -74,14 +75,14 @@ bert_shapes = Exercise(
 
 key_rows = Exercise(
     task=(
-        "An interleaved fused weight is (1536, 512), for 8 heads of 64. Which of its rows make up the key matrix of "
-        "head 6? Give the first of these rows, and the first row after them."
+        "An interleaved fused weight is (1536, 512), for 8 heads with 64 features each. Which of its rows make up the "
+        "key matrix of head 6? Give the first of these rows, and the first row after them."
     ),
     answer=(1216, 1280),
     sizes={"d_model": 512, "num_heads": 8, "head_dim": 64, "the rows of a head": 192},
     hints=(
         "Interleaved means that each head's rows stay together: its q, then its k, then its v.",
-        "How many rows does each head have? How many come before head 6, and how many of its own come before its k?",
+        "How many rows does each head have? How many come before head 6, and how many of its own rows before its k?",
         "Each head has 3 · 64 rows, so head 6 begins at row 6 · 192.",
     ),
     wrong={
@@ -126,8 +127,8 @@ _READABLE = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7
 
 fused_kv = Exercise(
     task=(
-        "A decoder takes k and v from another sequence. Write fused_kv(memory, W_k, W_v), which computes k and v with "
-        "one product. The weights are (d, d), stored as nn.Linear stores them."
+        "A decoder computes k and v from another sequence, memory. Write fused_kv(memory, W_k, W_v), which computes "
+        "both with a single product. The weights are (d, d), stored as nn.Linear stores them."
     ),
     answer=fused_kv_solution,
     cases=lambda: [
@@ -166,13 +167,13 @@ fused_kv = Exercise(
         ),
         "Parts cut before tokens": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).reshape(2, *m.shape).unbind(),
-            "each token's row holds its k, then its v, and your reshape to (2, B, T, d) reads across these rows.",
+            "each row holds a token's k, then its v, but your reshape to (2, B, T, d) does not cut the rows in two.",
             "Cut the last axis, where k and v are side by side: chunk(2, dim=-1).",
         ),
         "Added": Wrong(
             lambda m, k, v: (m @ (k + v).T).chunk(2, -1),
             "you added the weights.",
-            "Keep both, one below the other.",
+            "Keep both weights, one below the other.",
         ),
         "Pieces of two features": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).split(2, dim=-1),
@@ -213,8 +214,8 @@ def third_rows_solution(num_heads, head_dim):
 third_rows = Exercise(
     task=(
         "Someone cuts qkv with qkv.unflatten(-1, (num_heads, head_dim, 3)).unbind(-1). Write third_rows(num_heads, "
-        "head_dim), which returns the row order that this cut needs, so that W_third = W[rows]. The rows of W come in "
-        "three blocks, q | k | v."
+        "head_dim), which returns the order of rows that makes a weight fit this cut: W_third = W[rows]. In W, the "
+        "rows come in three blocks, q | k | v."
     ),
     answer=third_rows_solution,
     cases=lambda: [
@@ -232,7 +233,7 @@ third_rows = Exercise(
         "The order turned around": Wrong(
             Change(".flatten()", ".flatten().argsort()"),
             "your order leads from the third layout back to the contiguous one.",
-            "W[rows] puts row rows[i] in place i. Drop the argsort, or the reshape to (num_heads, head_dim, 3).",
+            "W[rows] puts row rows[i] at index i. Drop the argsort, or the reshape to (num_heads, head_dim, 3).",
         ),
         "The interleaved layout": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(1, 0, 2)"),
@@ -244,12 +245,12 @@ third_rows = Exercise(
                 torch.arange(3 * num_heads * head_dim).view(num_heads, 3, head_dim).mT.flatten()
             ),
             "you number the rows as if W held q, k and v of one head side by side.",
-            "W is contiguous: all rows of q, then all of k, then all of v, so k begins at row num_heads * head_dim.",
+            "In W, all rows of q come first, then all of k, then all of v, so k begins at row num_heads * head_dim.",
         ),
         "Nothing moved": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "your rows are still in the contiguous order.",
-            "Keep the cut of the rows, (3, num_heads, head_dim), but move the axis of q, k and v to the end.",
+            "Keep the reshape to (3, num_heads, head_dim), but move the axis of q, k and v to the end.",
         ),
         "Feature before head": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),

@@ -12,8 +12,8 @@ from mhacourse.remarks import SOFTMAX, Asked, Grows, in_float16, uses, with_a_gr
 
 spread = Exercise(
     task=(
-        "Queries and keys have 256 independent features of mean 0 and variance 1. "
-        "What is the standard deviation of q·k, before any scale?"
+        "Queries and keys have 256 independent features with mean 0 and variance 1. What is the standard deviation of "
+        "q·k, before any scaling?"
     ),
     answer=16.0,
     sizes={"the number of features": 256},
@@ -26,7 +26,7 @@ spread = Exercise(
         "The variance": Wrong(
             256.0,
             "256 is the variance.",
-            "The typical score is its square root, and attention divides the scores by it.",
+            "The typical size of a score is the square root of 256, and attention divides by that root.",
         ),
         "After the scale": Wrong(
             1.0, "1 is the spread after scaling.", "The question asks for the spread before any scaling."
@@ -44,7 +44,7 @@ spread = Exercise(
         "The root of 512": Wrong(
             math.sqrt(512),
             "that would be right for 512 products, or if each had a variance of 2.",
-            "In a product the two variances multiply, 1 · 1 = 1, and 256 such products are added.",
+            "In a product, the two variances multiply (1 · 1 = 1), and 256 such products are added.",
         ),
         "64 features": Wrong(
             8.0, "8 is right for the lesson's 64 features.", "Here, queries and keys have 256 features."
@@ -98,8 +98,8 @@ def _cases():
 
 attend = Exercise(
     task=(
-        "Write attend(q, k, v): return the output of scaled dot-product attention for tensors (B, num_heads, T, "
-        "head_dim). Do not call the library's function."
+        "Write attend(q, k, v), which returns the output of scaled dot-product attention for tensors of shape (B, "
+        "num_heads, T, head_dim). Do not call the library's function."
     ),
     answer=attend_solution,
     cases=_cases,
@@ -108,7 +108,7 @@ attend = Exercise(
     hints=(
         "There are three steps: scores, shares, and a weighted mean.",
         "scores = q @ k.transpose(-2, -1), divided by the square root of the number of features in one query.",
-        "The softmax runs over the keys, the last axis of the scores. The resulting shares then multiply v.",
+        "The softmax runs over the keys, the last axis of the scores. Multiply the resulting shares by v.",
     ),
     wrong={
         "No scale": Wrong(
@@ -119,7 +119,7 @@ attend = Exercise(
         "Divided by sqrt(d_model)": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(num_heads * head_dim)"),
             "you divide the scores by the square root of num_heads * head_dim.",
-            "Each head adds up only head_dim products, so the root of head_dim is enough: sqrt(q.shape[-1]).",
+            "Each head's score is a sum of only head_dim products, so divide by sqrt(q.shape[-1]).",
         ),
         "A fixed 8": Wrong(
             Change("math.sqrt(head_dim)", "8"),
@@ -134,7 +134,8 @@ attend = Exercise(
         "The root rounded down": Wrong(
             Change("math.sqrt(head_dim)", "math.isqrt(head_dim)"),
             "you divide by the root rounded down to a whole number.",
-            "int() and // cut a number off, and most roots are not whole: use math.sqrt(q.shape[-1]) as it is.",
+            "int() and // drop the fraction, and most roots are not whole numbers. Use math.sqrt(q.shape[-1]) as it "
+            "is.",
         ),
         "The root of a number of tokens": Wrong(
             Change("math.sqrt(head_dim)", "math.sqrt(k.shape[2])"),
@@ -144,23 +145,24 @@ attend = Exercise(
         ),
         "Softmax over the queries": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(-2)"),
-            "your columns sum to one and your rows do not, because the queries compete for each key.",
+            "your columns sum to one, but your rows do not, because the queries compete for each key.",
             "Each query shares out its attention among the keys: softmax(-1).",
         ),
         "One softmax for the whole map": Wrong(
             Change("scores.softmax(-1)", "scores.flatten(2).softmax(-1).view(scores.shape)"),
-            "all the weights of a map sum to one, not those of each row.",
+            "your weights sum to one over the whole map, not over each row.",
             "Each query shares out a weight of 1 among the keys: softmax(-1), or a sum over the last axis alone.",
         ),
         "The lowest score wins": Wrong(
             Change("scores.softmax(-1)", "(-scores).softmax(-1)"),
-            "a key with a low score gets a large weight: the scores have the opposite sign.",
+            "a key with a low score gets a large weight, because your scores have the wrong sign.",
             "A large score means a good match. Take exp(scores), without a minus.",
         ),
         "Softmax over the heads or the samples": Wrong(
             Change("scores.softmax(-1)", "scores.softmax(1)"),
-            "heads compete with each other, as with F.softmax without dim. With a single head, every weight is 1.",
-            "dim=1 is the last axis only in a single map. Count from the end: softmax(-1).",
+            "heads compete with each other, as they do in F.softmax without dim. With a single head, every weight is "
+            "1.",
+            "dim=1 is the last axis only if the tensor is a single map. Count from the end: softmax(-1).",
         ),
         "Scaled after the softmax": Wrong(
             lambda q, k, v: (q @ k.mT).softmax(-1) / math.sqrt(q.shape[-1]) @ v,
@@ -175,7 +177,8 @@ attend = Exercise(
         "All heads as one": Wrong(
             _attend_with_one_head,
             "you merged the heads before the product, so all heads share one map.",
-            "Each head has its own map: q @ k.transpose(-2, -1) works on the last two axes and leaves others alone.",
+            "Each head has its own map: q @ k.transpose(-2, -1) works on the last two axes and leaves the others "
+            "alone.",
         ),
     },
     see="All queries at once",
@@ -222,7 +225,7 @@ stable_softmax = Exercise(
     hints=(
         "Adding the same number to all scores of a row changes nothing.",
         "Subtract the largest score of each row, so that no power is above 1.",
-        "amax(-1, keepdim=True) keeps the axis, so that you can subtract along it.",
+        "amax(-1, keepdim=True) keeps the reduced axis, so that the subtraction broadcasts.",
     ),
     wrong={
         "The recipe as it stands": Wrong(
@@ -239,7 +242,7 @@ stable_softmax = Exercise(
         ),
         "One largest score for all rows": Wrong(
             Change("scores.amax(-1, keepdim=True)", "scores.amax()"),
-            "you subtract the largest score of the whole tensor. A row far below it gets 0/0.",
+            "you subtract the largest score of the whole tensor. A row whose scores are all far below it gets 0/0.",
             "Each row needs its own largest score: amax(-1, keepdim=True).",
         ),
         "Not the largest score subtracted": Wrong(
@@ -250,7 +253,7 @@ stable_softmax = Exercise(
         "Divided, not subtracted": Wrong(
             Change("scores - scores.amax(-1, keepdim=True)", "scores / scores.amax(-1, keepdim=True)"),
             "you divide each row by its largest score, or by the largest absolute one.",
-            "A softmax sees only differences, and dividing changes those: subtract the largest score.",
+            "A softmax depends only on differences, and dividing changes them. Subtract the largest score.",
             also=(Change("scores - scores.amax(-1, keepdim=True)", "scores / scores.abs().amax(-1, keepdim=True)"),),
         ),
         "NaN swept away": Wrong(
@@ -261,7 +264,7 @@ stable_softmax = Exercise(
         ),
         "Scores cut off": Wrong(
             lambda s: _exp_and_sum(s.clamp(max=80)),
-            "you clip scores at a limit, so all large ones get equal shares, and rows far below 0 still give 0/0.",
+            "you clip scores at a limit, so all large ones get equal shares, and rows of scores far below 0 give 0/0.",
             "No clipping is needed: once you subtract the largest score of each row, only differences are left.",
             also=(
                 Wrong(
@@ -273,7 +276,7 @@ stable_softmax = Exercise(
         ),
         "A fixed number subtracted": Wrong(
             lambda s: _exp_and_sum(s - 1000),
-            "you subtract the same number from every row. Rows far below it get 0/0.",
+            "you subtract the same number from every row. A row whose scores are all far below it gets 0/0.",
             "Each row needs its own largest score: amax(-1, keepdim=True).",
         ),
         "The largest without its sign": Wrong(
@@ -320,8 +323,8 @@ def _cosines(q, k, v, scale, normed):
 
 cosine_attention = Exercise(
     task=(
-        "Compare only the angle: write cosine_attention(q, k, v, scale) for q of (Tq, head_dim), and k and v of (Tk, "
-        "head_dim). Give queries and keys length 1, and multiply their dot products by scale."
+        "Write cosine_attention(q, k, v, scale), which compares only angles. q is (Tq, head_dim), and k and v are "
+        "(Tk, head_dim). Give queries and keys length 1, and multiply their dot products by scale."
     ),
     answer=cosine_attention_solution,
     cases=lambda: [
@@ -339,7 +342,7 @@ cosine_attention = Exercise(
     hints=(
         "The length of a vector is the square root of the sum of its squared features.",
         "torch.nn.functional.normalize(q, dim=-1) divides each query by its length.",
-        "A cosine is at most 1, so there is no root to divide by. You need only scale.",
+        "A cosine is at most 1, so you need not divide by a root. Multiply by scale alone.",
     ),
     wrong={
         "Still divided by the root": Wrong(
@@ -349,19 +352,19 @@ cosine_attention = Exercise(
         ),
         "One of the two": Wrong(
             lambda q, k, v, scale: (scale * q @ (k / k.norm(dim=-1, keepdim=True)).mT).softmax(-1) @ v,
-            "the keys have length 1, and the queries keep theirs.",
-            "A cosine needs both.",
+            "the keys have length 1, but the queries keep theirs.",
+            "Both need length 1.",
             also=(
                 Wrong(
                     lambda q, k, v, scale: (scale * (q / q.norm(dim=-1, keepdim=True)) @ k.mT).softmax(-1) @ v,
-                    "the queries have length 1, and the keys keep theirs.",
-                    "A cosine needs both.",
+                    "the queries have length 1, but the keys keep theirs.",
+                    "Both need length 1.",
                 ),
             ),
         ),
         "Lengths over the tokens": Wrong(
             Change(".norm(dim=-1, keepdim=True)", ".norm(dim=-2, keepdim=True)"),
-            "you give each feature length 1 over the whole sentence, so every token now affects all others.",
+            "you normalise each feature over the whole sentence, so every token now affects all others.",
             "A token is a vector of features, so take its length over the features: dim=-1.",
         ),
         "Divided by scale": Wrong(
@@ -407,7 +410,7 @@ cosine_attention = Exercise(
         "Centred as well": Wrong(
             lambda *x: _cosines(*x, lambda y: F.layer_norm(y, y.shape[-1:])),
             "you also subtract each vector's mean over its features, as a layer norm does.",
-            "That turns the vector. Only divide it by its length: norm(dim=-1, keepdim=True).",
+            "That changes the vector's direction. Only divide it by its length: norm(dim=-1, keepdim=True).",
             also=(
                 lambda *x: _cosines(*x, lambda y: (y - y.mean(-1, keepdim=True)) / y.std(-1, keepdim=True)),
                 lambda *x: _cosines(*x, lambda y: F.normalize(y - y.mean(-1, keepdim=True), dim=-1)),
@@ -417,7 +420,7 @@ cosine_attention = Exercise(
     see="Why a dot product?",
     explanation=(
         "For vectors of length sqrt(head_dim), scale = sqrt(head_dim) gives the usual attention again. So for 64 "
-        "features, a scale of 8 brings the entropy back."
+        "features, a scale of 8 restores the entropy."
     ),
     remarks=(
         Grows(lambda tokens=4: (*(draw(i, tokens, 4) for i in range(3)), 5.0)),

@@ -11,8 +11,8 @@ _SEES = "Cut the features, not the sentence: view(B, T, num_heads, head_dim) fir
 
 head_one = Exercise(
     task=(
-        "Three tokens of d_model 6 have the labels 10·token + feature. Split them into three heads, and write down "
-        "head 1 as a list of rows."
+        "The features of three tokens, with d_model 6, are labelled 10·token + feature. Split them into three heads, "
+        "and write down head 1 as a list of rows."
     ),
     answer=[[2, 3], [12, 13], [22, 23]],
     hints=(
@@ -149,7 +149,9 @@ split_heads = Exercise(
         ),
     },
     see="Why: a tensor is one long line",
-    explanation="In the library's version, the last line does the work; earlier lines reject what cannot be split.",
+    explanation=(
+        "In the library's version, the last line does the work; the earlier lines reject inputs that cannot be split."
+    ),
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, tokens, 2 * heads), heads)),
         in_float16,
@@ -190,7 +192,7 @@ merge_heads = Exercise(
         "The error that view raises": Wrong(
             lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1),
             "the transpose is right, but view cannot join axes that are no longer neighbours in memory.",
-            "Keep the transpose. Write reshape instead of view, or put contiguous() before it.",
+            "Keep the transpose, but use reshape instead of view, or call contiguous() before view.",
         ),
         "Tokens joined with features": Wrong(
             lambda x: x.flatten(2),
@@ -200,7 +202,7 @@ merge_heads = Exercise(
         "Features before heads": Wrong(
             lambda x: x.permute(0, 2, 3, 1).flatten(2),
             "in each row, feature 0 of all heads comes first, then feature 1.",
-            "That does not undo split_heads, which puts heads first: (B, T, num_heads, head_dim).",
+            "That does not undo split_heads, which puts heads before features: (B, T, num_heads, head_dim).",
         ),
         "The first sample alone": Wrong(
             lambda x: x[:1].transpose(1, 2).flatten(2),
@@ -220,7 +222,9 @@ merge_heads = Exercise(
         ),
     },
     see="The error you will meet",
-    explanation="In the library's version, the last line does the work; earlier lines reject what cannot be merged.",
+    explanation=(
+        "In the library's version, the last line does the work; the earlier lines reject inputs that cannot be merged."
+    ),
     remarks=(
         Grows(lambda heads=3, samples=2, tokens=4: (draw(0, samples, heads, tokens, 2),)),
         with_a_gradient,
@@ -245,8 +249,8 @@ def _fold_by_steps(x, num_heads):
 
 fold_heads = Exercise(
     task=(
-        "Write fold_heads(x, num_heads) in d2l's layout: (B, T, d_model) -> (B * num_heads, T, head_dim), where sample "
-        "0 comes first, with all its heads."
+        "Write fold_heads(x, num_heads), which folds heads into the batch as d2l does: (B, T, d_model) -> (B * "
+        "num_heads, T, head_dim). All heads of sample 0 come first."
     ),
     answer=fold_heads_solution,
     # The first shows tokens apart, the second samples apart: both at once would fill a page.
@@ -273,12 +277,12 @@ fold_heads = Exercise(
         "The first sample alone": Wrong(
             lambda x, h: torch.stack(x[0].chunk(h, -1)),
             "only sample 0 is in your result.",
-            "All samples are folded, the heads of sample 0 first: B · num_heads rows.",
+            "Fold all samples, with the heads of sample 0 first. That gives B · num_heads rows.",
         ),
         "Heads first": Wrong(
             lambda x, h: _split(x, h).transpose(0, 1).flatten(0, 1),
             "head 0 of all samples comes first, which is what torch.cat(x.chunk(num_heads, -1)) returns.",
-            "Masks repeated in d2l's order then hit another sample (lesson 04), so fold in the order (B, num_heads).",
+            "Masks in d2l's order would then reach the wrong samples (lesson 04), so fold in the order (B, num_heads).",
         ),
         "Number and width exchanged": Wrong(
             lambda x, h: fold_heads_solution(x, x.shape[-1] // h),
@@ -287,8 +291,8 @@ fold_heads = Exercise(
         ),
         "Features before tokens": Wrong(
             Change("heads.transpose(1, 2)", "heads.permute(0, 2, 3, 1)"),
-            "you put the features before the tokens, and the reshape then cuts up what it finds in this order.",
-            "Exchange tokens and heads, and nothing else: (B, num_heads, T, head_dim), as transpose(1, 2) makes it.",
+            "you put the features before the tokens, so the reshape cuts the numbers in the wrong order.",
+            "Swap only the token and head axes: transpose(1, 2) gives (B, num_heads, T, head_dim).",
         ),
         "Features dealt out in turn": Wrong(
             Change("x.reshape(B, T, num_heads, head_dim)", "x.reshape(B, T, head_dim, num_heads).mT"),

@@ -16,10 +16,10 @@ causal_maps = Choice(
     task="Which of the four maps can come from a layer with a causal mask? Give the letters of all that can.",
     answer="AC",
     options={
-        "A": "every row shares out 1 among its own token and earlier ones.",
+        "A": "every row shares out a weight of 1 among its own token and earlier ones.",
         "B": "row 0 gives .4 to key 1, which comes after it. The last row may see everything; the first may not.",
-        "C": "all tokens look at the first one. Nobody looks ahead, so the mask has no objection.",
-        "D": "this is the triangle on the wrong side: row 0 sees everything, and the last row sees only itself.",
+        "C": "all tokens look at the first one. No token looks ahead, so the mask allows it.",
+        "D": "the triangle is on the wrong side: row 0 sees everything, and the last row sees only itself.",
     },
     hints=(
         "Rows are queries, columns are keys. Which keys lie in the future of the first row? Of the second?",
@@ -59,8 +59,8 @@ def _ones(T):
 
 window_mask = Exercise(
     task=(
-        "Write a sliding window, window_mask(T, width): a boolean mask (T, T), True = may attend. Each token sees "
-        "itself and the width - 1 tokens before it."
+        "Write window_mask(T, width), which returns a sliding-window mask: boolean, (T, T), True = may attend. Each "
+        "token sees itself and the width - 1 tokens before it."
     ),
     answer=window_mask_solution,
     cases=lambda: [(4, 2), (3, 1), (5, 3), (7, 4), (4, 9), (6, 2)],
@@ -84,8 +84,8 @@ window_mask = Exercise(
         ),
         "The tokens before it, not itself": Wrong(
             lambda T, w: _ones(T).tril(-1) & _ones(T).triu(-w),
-            "each token sees as many tokens as asked for, but they end before it.",
-            "The token itself is one of its window: it sees itself and width - 1 tokens before it.",
+            "each token sees the right number of tokens, but not itself.",
+            "The window includes the token itself: it sees itself and the width - 1 tokens before it.",
         ),
         "The wrong side of the diagonal": Wrong(
             Change("1 - width", "width - 1"),
@@ -109,12 +109,12 @@ window_mask = Exercise(
         ),
         "The whole past": Wrong(
             lambda T, width: _ones(T).tril(),
-            "your mask is causal, and reaches back to the first token.",
-            "A window ends: a token sees itself and the width - 1 tokens before it.",
+            "your mask is causal, but reaches back to the first token.",
+            "A window has a limit: a token sees itself and the width - 1 tokens before it.",
         ),
         "The whole future": Wrong(
             lambda T, width: torch.ones(T, T, dtype=torch.bool).triu(1 - width),
-            "keys that are too far back are hidden, and those behind the query are not.",
+            "keys that are too far back are hidden, but keys after the query are not.",
             "A causal window has two ends: tril() hides what comes later.",
         ),
         "Only the future": Wrong(
@@ -129,7 +129,7 @@ window_mask = Exercise(
         ),
         "Or instead of and": Wrong(
             Change("not_ahead & not_too_old", "not_ahead | not_too_old"),
-            "either condition is enough, so everything is allowed.",
+            "in your mask, either condition is enough, so everything is allowed.",
             "Where True means may attend, both conditions must hold: &.",
         ),
     },
@@ -144,8 +144,8 @@ def torch_padding_solution(valid_lens, num_keys):
 
 torch_padding = Exercise(
     task=(
-        "Write torch_padding(valid_lens, num_keys): return the key_padding_mask for nn.MultiheadAttention, boolean (B, "
-        "Tk)."
+        "Write torch_padding(valid_lens, num_keys), which returns the key_padding_mask for nn.MultiheadAttention: "
+        "boolean, (B, Tk)."
     ),
     answer=torch_padding_solution,
     cases=lambda: [
@@ -157,7 +157,7 @@ torch_padding = Exercise(
     ],
     axes=("sample", "key"),
     hints=(
-        "A key is padding if its number is not below the length of its sample.",
+        "A key is padding if its index is not below the length of its sample.",
         "Compare torch.arange(num_keys) with valid_lens[:, None]; the shapes are (Tk,) and (B, 1).",
         "Then look up in the lesson's table what True means to nn.MultiheadAttention.",
     ),
@@ -165,7 +165,7 @@ torch_padding = Exercise(
         "True = may attend": Wrong(
             Change(">=", "<"),
             "you block the words and leave the padding visible.",
-            _BLOCKED + " Turn it around with ~.",
+            _BLOCKED + " Invert your mask with ~.",
         ),
         "One key too few": Wrong(
             Change(">=", ">"),
@@ -174,7 +174,7 @@ torch_padding = Exercise(
         ),
         "Only the first padding key": Wrong(
             Change(">=", "=="),
-            "of each sample's padding, you block only the first key.",
+            "you block only the first key of each sample's padding.",
             "Every key from there on is padding: >=, not ==.",
         ),
         "Padding at the front": Wrong(
@@ -184,7 +184,7 @@ torch_padding = Exercise(
         ),
         "A full sample blocked": Wrong(
             lambda lens, n: torch_padding_solution(torch.where(lens == n, 0, lens), n),
-            "you block every key of a sample without padding. A slice that begins at -0, the start, does this.",
+            "you block every key of a sample without padding. A slice from -0 does this, since -0 is the start.",
             "Count from the front: the padding of a sample begins at its length.",
         ),
         "As many as there are words": Wrong(
@@ -213,8 +213,8 @@ def _two_masks(*lens, T):
 
 mask_for_heads = Exercise(
     task=(
-        "Write mask_for_heads(mask, num_heads): turn our mask, (B, Tq, Tk) with True = may attend, into the attn_mask "
-        "of nn.MultiheadAttention, which is (B * num_heads, Tq, Tk) and boolean as well."
+        "Write mask_for_heads(mask, num_heads). The mask follows our convention: (B, Tq, Tk), True = may attend. Turn "
+        "it into the attn_mask of nn.MultiheadAttention, which is (B * num_heads, Tq, Tk) and also boolean."
     ),
     answer=mask_for_heads_solution,
     cases=lambda: [
@@ -226,19 +226,19 @@ mask_for_heads = Exercise(
     axes=("row", "query", "key"),
     hints=(
         "Two things change: how often each mask appears, and what True means.",
-        "The rows are sample 0 with all its heads, then sample 1, and so on: a, a, …, b, b, …",
+        "The rows hold sample 0 with all its heads, then sample 1, and so on: a, a, …, b, b, …",
         "repeat_interleave repeats each item where it is; repeat repeats the whole tensor.",
     ),
     wrong={
         "Another sample's mask": Wrong(
             lambda m, h: ~m.repeat(h, 1, 1),
-            "repeat makes a, b, a, b, but the module reads a, a, b, b, so some heads get the mask of another sample.",
+            "repeat gives a, b, a, b, but the module expects a, a, b, b, so some heads get another sample's mask.",
             "Use repeat_interleave(num_heads, dim=0). The shape is the same either way, so nothing warns you.",
         ),
         "True = may attend": Wrong(
             Change("~mask", "mask"),
             "the order is right, but True still means may attend.",
-            _BLOCKED + " Turn it around with ~.",
+            _BLOCKED + " Invert your mask with ~.",
         ),
         "Two mistakes at once": Wrong(
             lambda m, h: m.repeat(h, 1, 1),
@@ -266,7 +266,7 @@ mask_for_heads = Exercise(
         "One number for repeat": Wrong(
             lambda m, h: ~m.repeat(h),
             "repeat needs a number for each axis, and even then it makes a, b, a, b.",
-            "The module reads a, a, b, b, so use repeat_interleave(num_heads, dim=0).",
+            "The module expects a, a, b, b, so use repeat_interleave(num_heads, dim=0).",
         ),
         "Queries repeated": Wrong(
             Change("dim=0", "dim=-2"),
@@ -275,7 +275,7 @@ mask_for_heads = Exercise(
             also=(
                 Wrong(
                     Change("dim=0)", "dim=1).reshape(-1, *mask.shape[1:])"),
-                    "you repeat each row of queries, not each sample, and the reshape cuts one mask into several.",
+                    "you repeat each query's row, not each sample, and the reshape cuts one mask into several.",
                     "Repeat whole masks along dim=0, as a, a, b, b. Then there is nothing to reshape.",
                 ),
             ),
@@ -296,12 +296,6 @@ def _masked_softmax_without_nan(scores, mask):
     scores = scores.masked_fill(~mask[:, None], -math.inf)  # (B, num_heads, Tq, Tk)
     weights = scores.softmax(-1)  # (B, num_heads, Tq, Tk)
     return torch.nan_to_num(weights, nan=0.0)
-
-
-def _one_after_the_shift(scores, mask):
-    scores = scores.masked_fill(~mask[:, None], -math.inf)
-    powers = (scores - scores.amax(-1, keepdim=True).clamp(min=-1e38)).exp()
-    return powers / (powers.sum(-1, keepdim=True) + 1)
 
 
 def _filled(scores, mask, never=-math.inf, axis=-1):
@@ -362,12 +356,12 @@ masked_softmax = Exercise(
         ),
         "Other rows are emptied": Wrong(
             Change("weights.masked_fill(~mask, 0.0)", "weights.where(mask.any(-2, keepdim=True), 0.0)"),
-            "you empty the keys that no query may see, so a query that sees no key stays NaN.",
+            "you set to 0 only the keys that no query may see, so a query that sees no key stays NaN.",
             "A row is empty if the mask is False for all of its keys, so look along the keys: any(-1).",
             also=(
                 Wrong(
                     Change("weights.masked_fill(~mask, 0.0)", "weights.where(mask.all(-1, keepdim=True), 0.0)"),
-                    "you empty every row in which a key is hidden.",
+                    "you set every row that has a hidden key to 0.",
                     "Only a row in which all keys are hidden gets zeros: ~mask.any(-1), not ~mask.all(-1).",
                 ),
             ),
@@ -379,9 +373,10 @@ masked_softmax = Exercise(
             also=(
                 Wrong(
                     lambda s, m: _filled(s, m, -1e30) * m.any((1, 2))[:, None, None, None],
-                    "you set a sample to 0 only if none of its rows sees anything. A single empty row is still the "
-                    "average of everything.",
-                    "Check each row on its own: any over the keys alone, any(-1), or masked_fill after the softmax.",
+                    "you set a sample to 0 only if none of its rows sees anything. A single empty row still becomes "
+                    "the average of everything.",
+                    "Check each row separately with any(-1), over the keys alone, or use masked_fill after the "
+                    "softmax.",
                 ),
             ),
         ),
@@ -399,7 +394,7 @@ masked_softmax = Exercise(
         ),
         "The maximum goes over hidden keys, too": Wrong(
             lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]).nan_to_num(0.0),
-            "where the largest score is a hidden 1000, exp(2 - 1000) is 0, and so is every weight of the row.",
+            "where the largest score is a hidden 1000, exp(2 - 1000) is 0, so all weights of the row become 0.",
             "Mask first, with scores.masked_fill(~mask, -inf), then take the largest score that is left.",
             also=(lambda s, m: _shares(s.sub(s.amax(-1, keepdim=True)).exp() * m[:, None]),),
         ),
@@ -425,25 +420,20 @@ masked_softmax = Exercise(
             "where there are as many heads as samples, head j of every sample gets the mask of sample j.",
             "Give the mask a head axis: mask[:, None] is (B, 1, Tq, Tk).",
         ),
-        "The mask added": Wrong(
-            lambda s, m: (s + m[:, None]).softmax(-1),
-            "you add 1 to allowed scores (or -1 to forbidden ones, the same to a softmax), so nothing is hidden.",
-            "Only a number such as -inf hides a key, so fill with that.",
-        ),
         "Cut after the softmax": Wrong(
             Change("scores.masked_fill(~mask, -math.inf)", "scores"),
-            "you cut off the forbidden weights, so the others no longer sum to 1.",
+            "you set forbidden weights to 0 after the softmax, so the others no longer sum to 1.",
             "Mask before the softmax, so that the remaining keys share the whole weight.",
         ),
         "Hidden scores are 0": Wrong(
             lambda s, m: (s * m[:, None]).softmax(-1) * m[:, None],
-            "you multiply the scores by the mask, so that a hidden one becomes 0, which is a score like others.",
+            "you multiply the scores by the mask, so a hidden score becomes 0, which is a score like any other.",
             "A hidden score has to be minus infinity: masked_fill(~mask, -inf) before the softmax.",
             also=(lambda s, m: (s * m[:, None]).softmax(-1),),
         ),
         "The caller's scores changed": Wrong(
             Change("scores.masked_fill(", "scores.masked_fill_("),
-            "the weights are right, but the scores you were given are overwritten on the way.",
+            "the weights are right, but you overwrote the scores you were given.",
             "masked_fill_, += and scores[...] = ... write in place; masked_fill makes a new tensor.",
         ),
     },

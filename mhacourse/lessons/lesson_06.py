@@ -1,4 +1,4 @@
-"""The exercises of lesson 06: calls that go wrong in silence, torch's module called the right way, shared heads."""
+"""The exercises of lesson 06: calls that silently go wrong, torch's module called the right way, shared heads."""
 
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ silent_calls = Choice(
         "B": "by default the heads are averaged, so you get one map for each sample.",
         "C": "a mask with three axes must be (B * num_heads, T, T), here (24, 12, 12), and torch says so.",
         "D": "512 features cannot be cut into seven equal heads, and torch says so.",
-        "E": "forward() does not call the hooks of the module itself, so the hook sees nothing.",
+        "E": "forward() does not call the module's own hooks, so the hook sees nothing.",
     },
     hints=(
         "Two of the five raise an error. Try them.",
@@ -46,7 +46,7 @@ def _averaged_copies(mha, x, mask):
 
 
 def seeded(make):
-    """Return what `make` makes, with the same weights on every run."""
+    """Return the result of `make`, with the same weights on every run."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return make()
@@ -85,15 +85,16 @@ def _torch_cases():
 
 call_torch = Exercise(
     task=(
-        "Write call_torch(mha, x, mask): run self-attention with an nn.MultiheadAttention(batch_first=True). The mask "
-        "is ours, (B, T, T), True = may attend. Return the output and the weights of every head, (B, num_heads, T, T)."
+        "Write call_torch(mha, x, mask), where mha is an nn.MultiheadAttention(batch_first=True). Run self-attention "
+        "on x. The mask follows our convention: (B, T, T), True = may attend. Return the output and the weights of "
+        "every head, (B, num_heads, T, T)."
     ),
     answer=call_torch_solution,
     cases=_torch_cases,
     axes={"output": ("sample", "token", "feature"), "weights": ("sample", "head", "query", "key")},
     hints=(
         "There are three traps: what True means, how often each mask appears, and which weights come back.",
-        "attn_mask is (B * num_heads, T, T), where True = blocked and sample 0 comes first, with all its heads.",
+        "attn_mask is (B * num_heads, T, T). True means blocked, and sample 0 comes first, with all its heads.",
         "average_attn_weights=False returns one map for each head.",
     ),
     wrong={
@@ -104,12 +105,12 @@ call_torch = Exercise(
         ),
         "No mask": Wrong(
             lambda mha, x, mask: mha(x, x, x, average_attn_weights=False),
-            "you never hand the mask over.",
-            "It goes in as attn_mask, with True for what is blocked, and one for each head of each sample.",
+            "you never pass the mask.",
+            "Pass it as attn_mask, with True for what is blocked, and one mask for each head of each sample.",
         ),
         "One mask for each sample": Wrong(
             lambda mha, x, mask: mha(x, x, x, attn_mask=~mask, average_attn_weights=False),
-            "torch wants a mask for each head of each sample, (B · num_heads, T, T); yours has one for each sample.",
+            "torch wants a mask for each head of each sample, (B · num_heads, T, T); you pass one for each sample.",
             "Repeat it: repeat_interleave(mha.num_heads, dim=0).",
         ),
         "Averaged maps": Wrong(
@@ -120,7 +121,7 @@ call_torch = Exercise(
         ),
         "Another sample's mask": Wrong(
             lambda a, x, m: _call(a, x, ~m.repeat(a.num_heads, 1, 1)),
-            "repeat makes a, b, a, b, but the module reads a, a, b, b.",
+            "repeat gives a, b, a, b, but the module expects a, a, b, b.",
             "Use repeat_interleave(num_heads, dim=0).",
         ),
         "One mask for all": Wrong(
@@ -137,7 +138,7 @@ call_torch = Exercise(
         ),
         "As padding": Wrong(
             lambda a, x, m: a(x, x, x, key_padding_mask=~m, average_attn_weights=False),
-            "key_padding_mask is (B, T), one row for all queries of a sample, but yours has a row for each query.",
+            "key_padding_mask is (B, T), one row for all queries of a sample, but your mask has a row for each query.",
             "Pass it as attn_mask, which has a row for each query, and repeat it for each head.",
         ),
         "The keys that the last query may not see": Wrong(
@@ -147,7 +148,7 @@ call_torch = Exercise(
             also=(
                 Wrong(
                     lambda a, x, m: a(x, x, x, key_padding_mask=~m.any(1), average_attn_weights=False),
-                    "you hide a key only if no query may see it, and then from all queries.",
+                    "you hide only keys that no query may see, and you hide them from every query.",
                     "A mask that differs between queries goes into attn_mask, which has a row for each query.",
                 ),
             ),
@@ -180,8 +181,8 @@ def _kv_labels(B, heads, T, head_dim):
 
 share_heads = Exercise(
     task=(
-        "Write share_heads(k, num_heads): let neighbouring query heads share a key head, as with num_kv_heads. (B, "
-        "num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)."
+        "Write share_heads(k, num_heads), which lets neighbouring query heads share a key head, as num_kv_heads does: "
+        "(B, num_kv_heads, T, head_dim) -> (B, num_heads, T, head_dim)."
     ),
     answer=share_heads_solution,
     cases=lambda: [
@@ -200,12 +201,12 @@ share_heads = Exercise(
     wrong={
         "Every other head": Wrong(
             lambda k, h: k.repeat(1, h // k.shape[1], 1, 1),
-            "your heads come as a, b, a, b.",
+            "your heads are ordered a, b, a, b.",
             "Neighbours share a head, as in a, a, b, b, so use repeat_interleave. Trained weights expect that order.",
         ),
         "One of each group alone": Wrong(
             lambda k, h: torch.zeros(len(k), h, *k.shape[2:]).index_copy(1, torch.arange(0, h, h // k.shape[1]), k),
-            "the first head of each group has its key, and the others have zeros.",
+            "the first head of each group gets the key head, but the others get zeros.",
             "All heads of a group share one key head: repeat_interleave gives each of them a copy.",
         ),
         "Samples repeated": Wrong(
@@ -231,7 +232,7 @@ share_heads = Exercise(
         ),
         "Expanded as it is": Wrong(
             lambda k, h: k.expand(-1, h, -1, -1),
-            "expand repeats only an axis of length 1, and there are several key heads.",
+            "expand repeats only an axis of length 1, but there are several key heads.",
             "Copy each head with repeat_interleave, or insert an axis of length 1 after the head axis and expand it.",
         ),
         "Divided by the number of heads of keys": Wrong(
@@ -245,24 +246,24 @@ share_heads = Exercise(
         ),
         "Spread by linspace": Wrong(
             lambda k, h: k[:, torch.linspace(0, k.shape[1] - 1, h).long()],
-            "your indices go evenly from the first key head to the last, rounded down, so the last one serves a "
-            "single query head.",
-            "Each key head serves equally many: i // (num_heads // num_kv_heads), or repeat_interleave.",
+            "your indices rise evenly from the first key head to the last and are rounded down, so the last key head "
+            "serves a single query head.",
+            "Each key head must serve equally many: use i // (num_heads // num_kv_heads), or repeat_interleave.",
         ),
         "The heads averaged": Wrong(
             lambda k, h: k.unflatten(1, (-1, h // k.shape[1])).mean(2),
-            "you average neighbouring key heads into one. That makes fewer heads, and you need more.",
+            "you average neighbouring key heads into one. That makes fewer heads, but you need more.",
             "Copy each key head for the num_heads // num_kv_heads query heads that share it.",
         ),
         "Pieces of another axis": Wrong(
             lambda k, h: k.repeat_interleave(h // k.shape[1], 2).reshape(k.shape[0], h, *k.shape[2:]),
-            "the copies follow the token axis when you join axes, so each head holds pieces of several tokens.",
+            "you put the copies after the token axis, so when you join axes, each head gets pieces of several tokens.",
             "Put the copies right after the heads, (B, num_kv_heads, times, T, head_dim), then flatten(1, 2).",
         ),
         "An axis left over": Wrong(
             lambda k, h: k[:, :, None].expand(-1, -1, h // k.shape[1], -1, -1),
-            "the copies are on an axis of their own.",
-            "Join that axis with the heads: flatten(1, 2).",
+            "the copies are still on a separate axis.",
+            "Join that axis with the head axis: flatten(1, 2).",
         ),
     },
     see="The options in one glance",

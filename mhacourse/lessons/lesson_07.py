@@ -20,8 +20,8 @@ layer_bill = Exercise(
     wrong={
         "Full matrices for each head": Wrong(
             (12 * 3 * 768**2, 12 * 3 * 768, 768**2, 768),
-            "you gave each head matrices from 768 to 768 features.",
-            "A head's matrices go from 768 to 64 features, and twelve of them together make one 768 x 768 matrix.",
+            "you gave each head matrices that map 768 features to 768.",
+            "A head's matrices map 768 features to 64, and twelve of them together make one 768 x 768 matrix.",
             also=((36 * 768**2, 36 * 768, 12 * 768**2, 12 * 768),),
         ),
         "q, k and v in one": Wrong(
@@ -67,12 +67,12 @@ breaks_tie = Choice(
         "B": "each head loses different weights at random, so the gradients differ.",
         "C": "this changes only how far both heads move, and both move alike.",
         "D": "each head's gradient passes through its own columns of W_o, so W_q, W_k and W_v get different gradients.",
-        "E": "one different number changes one map a little, and the gradients with it; training widens the gap.",
+        "E": "one different number slightly changes one map and with it the gradients; training widens the gap.",
         "F": "both heads see the same batch, however large it is.",
     },
     hints=(
         "Heads with equal weights get equal gradients. What makes either the weights or the gradients unequal?",
-        "For each option, ask: would anything change if the two heads changed places?",
+        "For each option, ask: would anything change if the two heads swapped places?",
         (
             "Three of the six make the heads unequal: one introduces randomness, and in the other two, the heads do "
             "not start as exact copies."
@@ -100,8 +100,8 @@ def _own_cases():
 
 own_matrices = Exercise(
     task=(
-        "Write own_matrices(in_proj_weight, num_heads): cut the (3 * d_model, d_model) weight of "
-        "nn.MultiheadAttention into each head's matrices, as in the illustrated transformer. Return (3, num_heads, "
+        "Write own_matrices(in_proj_weight, num_heads), which cuts the (3 * d_model, d_model) weight of "
+        "nn.MultiheadAttention into each head's matrices, as illustrated articles draw them. Return (3, num_heads, "
         "head_dim, d_model): q, k, v first, then the head."
     ),
     answer=own_matrices_solution,
@@ -133,7 +133,7 @@ own_matrices = Exercise(
         "Transposed before the cut": Wrong(
             Change("in_proj_weight.reshape(", "in_proj_weight.T.reshape("),
             "you transpose the weight before you cut it, which mixes its rows.",
-            "Rows are already the first axis, and they are what you cut: leave out the transpose.",
+            "The rows that you have to cut are already on the first axis, so leave out the transpose.",
         ),
     },
     see="Whose matrices are they?",
@@ -175,17 +175,17 @@ def _masked_cases():
 
 masked_heads = Exercise(
     task=(
-        "Build heads without a split. Write masked_heads(q, k, v, num_heads) for q, k and v of shape (B, T, d_model), "
-        "without a reshape. For each head, set the features of the other heads to zero, attend, and add up the "
-        "outputs. The result equals that of split, attend, merge."
+        "Write masked_heads(q, k, v, num_heads), which builds heads without a split or a reshape. q, k and v are (B, "
+        "T, d_model). For each head, set the features of the other heads to zero, attend, and add up the outputs. The "
+        "result must be the same as with split, attend, merge."
     ),
     answer=masked_heads_solution,
     plain=(_masked_heads_by_loop,),
     cases=_masked_cases,
     axes=("sample", "token", "feature"),
     hints=(
-        "With the features of the other heads at 0, q gives this head's scores, because a 0 adds nothing.",
-        "If the values are zero there, too, then so is the output, and such outputs can be added.",
+        "With the other heads' features set to 0 in q, q·k gives this head's scores, because zeros add nothing.",
+        "If those features are zero in v, too, they are zero in the output, and you can add the outputs of all heads.",
         "Divide by the root of head_dim = d_model // num_heads, the number of features that are not zero.",
     ),
     wrong={
@@ -197,12 +197,12 @@ masked_heads = Exercise(
         "Divided by sqrt(d_model)": Wrong(
             Change("head_dim**0.5", "d_model**0.5"),
             "you divide the scores by the square root of the number of features.",
-            "Only head_dim features are not zero: q.shape[-1] // num_heads.",
+            "Only head_dim = q.shape[-1] // num_heads of them are not zero.",
         ),
         "All values for each head": Wrong(
             Change("v * own", "v"),
-            "every head writes to all features, and you add all of that up.",
-            "A head moves only its own features: v * features.",
+            "every head writes to all features, and you add up all these outputs.",
+            "A head passes on only its own features: v * features.",
         ),
         "One map for all": Wrong(
             lambda q, k, v, h: (q @ k.mT / (q.shape[-1] // h) ** 0.5).softmax(-1) @ v,
@@ -212,7 +212,7 @@ masked_heads = Exercise(
         "The mean of the heads": Wrong(
             lambda q, k, v, h: masked_heads_solution(q, k, v, h) / h,
             "you divided the sum by the number of heads.",
-            "Each head fills features of its own, so just add.",
+            "Each head fills its own features, so just add.",
         ),
         "Features dealt out in turn": Wrong(
             Change("own[head * head_dim : (head + 1) * head_dim]", "own[head::num_heads]"),
@@ -227,12 +227,12 @@ masked_heads = Exercise(
         "The first head only": Wrong(
             Change("weights @ (v * own)", "weights @ (v * own) * (head == 0)"),
             "only the first head is in the result.",
-            "What is set to zero in q, k and v themselves is gone for later heads, so make new tensors, q * features. "
-            "And a return inside the loop ends it.",
+            "If you zero features in q, k and v themselves, later heads have lost them, so make new tensors, q * "
+            "features. And a return inside the loop ends the loop.",
         ),
         "Minus infinity for features": Wrong(
             Change("(q * own)", "q.masked_fill(own == 0, -torch.inf)"),
-            "you set the features of the other heads to minus infinity, so the scores are not numbers (nan).",
+            "you set the features of the other heads to minus infinity, so the scores become nan.",
             "Minus infinity belongs in the scores, for a key that gets no weight. A feature that must not count "
             "should be 0.",
         ),
@@ -243,5 +243,5 @@ masked_heads = Exercise(
         ),
     },
     see="The same weights, more heads",
-    explanation="The split is bookkeeping. What makes a head is a softmax of its own.",
+    explanation="The split is bookkeeping. A head is a head because it has its own softmax.",
 )

@@ -12,13 +12,14 @@ from mhalib.attention import merge_heads, split_heads
 heads_do_not_matter = Choice(
     task=(
         "One head and eight heads get the same random weights (with biases) and the same input of 10 tokens. In which "
-        "of the five cases must their outputs agree? Give the letters of all that do."
+        "of the five cases must their outputs agree? Give the letters of all such cases."
     ),
     answer="BDE",
     options={
-        "A": "the scores of one head are the sum of the eight, but the softmax of a sum is not a sum of softmaxes.",
+        "A": "the single head's scores are the sum of the eight heads' scores, divided by √8, and the softmax of a sum "
+        "is not a sum of softmaxes.",
         "B": "the first token may attend only to itself, so every map gives it weight 1.",
-        "C": "the single head still adds 512 features before its softmax.",
+        "C": "the single head still sums over 512 features before its softmax.",
         "D": "all values are just the bias, the same for every token, and any mixture of equal values is that value.",
         "E": "all scores of a row are equal in every head, so all maps are uniform.",
     },
@@ -32,8 +33,8 @@ heads_do_not_matter = Choice(
 
 rank_of_scores = Exercise(
     task=(
-        "d_model is 96, with 6 heads, random weights and random tokens. What rank do the scores of one head have for "
-        "200 tokens, and what rank for 10?"
+        "A layer has d_model 96, 6 heads and random weights, and its tokens are random. What is the rank of one "
+        "head's scores for 200 tokens, and for 10?"
     ),
     answer=(16, 10),
     sizes={"d_model": 96, "num_heads": 6, "head_dim": 16, "the first T": 200, "the second T": 10},
@@ -56,7 +57,7 @@ rank_of_scores = Exercise(
         "The bottleneck alone": Wrong(
             (16, 16),
             "a (10, 10) matrix cannot have rank 16.",
-            "With fewer tokens than features, the tokens are the limit.",
+            "With fewer tokens than features, the number of tokens is the limit.",
         ),
         "One taken off": Wrong(
             (15, 9),
@@ -99,8 +100,8 @@ def _maps():
 
 one_map = Exercise(
     task=(
-        "Write one_map(maps): from the maps of all heads, (B, num_heads, T, T), compute the map of a single head with "
-        "the same W_q and W_k, (B, T, T). There are at most eight heads, and no weight is below 0.001."
+        "Write one_map(maps), where maps holds the maps of all heads, (B, num_heads, T, T). Return the map, (B, T, "
+        "T), of a single head with the same W_q and W_k. There are at most eight heads, and no weight is below 0.001."
     ),
     answer=one_map_solution,
     plain=(_one_map_by_sums, _one_map_by_products),
@@ -108,7 +109,8 @@ one_map = Exercise(
     axes=("sample", "query", "key"),
     hints=(
         "The single head's scores are the sum of the heads' scores, divided by the root of the number of heads.",
-        "The logarithm of a map is its scores, up to a constant for each row, and the softmax ignores that constant.",
+        "The logarithm of a map gives its scores, up to a constant for each row, and the softmax ignores that "
+        "constant.",
         (
             "Take maps.log().sum(1), divide by num_heads ** 0.5, then softmax(-1). Or use a product, a power and a "
             "division."
@@ -207,16 +209,16 @@ def _key_cases():
 
 key_gradient = Exercise(
     task=(
-        "Write key_gradient(x, dS, W_q): return the gradient of W_k, (d_model, d_model), given the gradient of the "
-        "scores, dS of shape (B, num_heads, T, T). The layer computes q = x @ W_q and k = x @ W_k."
+        "Write key_gradient(x, dS, W_q). The layer computes q = x @ W_q and k = x @ W_k, and dS, (B, num_heads, T, "
+        "T), is the gradient of its scores. Return the gradient of W_k, (d_model, d_model)."
     ),
     answer=key_gradient_solution,
     plain=(_key_gradient_by_steps,),
     cases=_key_cases,
     axes=("feature of x", "feature of k"),
     hints=(
-        "S[i, j] = q[i] · k[j] / √head_dim. What does k[j] get from it, summed over the queries i?",
-        "k[j] gets the sum over i of dS[i, j] q[i] / √head_dim, and that sum is dS.mT @ q, head by head.",
+        "S[i, j] = q[i] · k[j] / √head_dim. What gradient does k[j] get from it, summed over the queries i?",
+        "k[j] gets the sum over i of dS[i, j] q[i] / √head_dim, which is dS.mT @ q / √head_dim, head by head.",
         "From there, proceed as for W_q: merge the heads, put x.mT in front, and sum over the batch.",
     ),
     wrong={
@@ -233,7 +235,7 @@ key_gradient = Exercise(
         "The root of the whole width": Wrong(
             Change("head_dim**0.5", "d_model**0.5"),
             "you divide by the root of d_model.",
-            "The scale is that of the scores of one head, whose products have head_dim terms.",
+            "The scale belongs to the scores of one head, which are sums of head_dim products.",
         ),
         "As nn.Linear stores it": Wrong(
             Change("return of_samples.sum(0)", "return of_samples.sum(0).mT"),

@@ -8,8 +8,8 @@ from mhacourse.remarks import Grows
 
 wide_bill = Exercise(
     task=(
-        "d_model is 96, with 6 heads and no biases. How many weights does the layer have with narrow heads, and how "
-        "many with wide ones (head_dim 96)?"
+        "A layer has d_model 96, 6 heads and no biases. How many weights does it have with narrow heads, and how many "
+        "with wide ones (head_dim 96)?"
     ),
     answer=(36_864, 221_184),
     sizes={"d_model": 96, "num_heads": 6, "head_dim": 16},
@@ -46,16 +46,16 @@ wide_bill = Exercise(
 
 fair_comparison = Choice(
     task=(
-        "You compare eight narrow heads with eight wide ones. Which of the five reports leave open which of the two "
-        "makes better use of the same weights and FLOPs? Give the letters of all that do."
+        "You compare eight narrow heads with eight wide ones. Which of the five reports leave it open whether narrow "
+        "or wide heads make better use of the same weights and FLOPs? Give the letters of all that do."
     ),
     answer="ABD",
     options={
         "A": "the wide layer has eight times the weights, so it may win by size alone.",
-        "B": "with one seed each, two equal arms would differ as well.",
-        "C": "with equal weights and FLOPs, a learning rate for each arm and ten fresh seeds, it follows the rules.",
+        "B": "with one seed each, even two equal arms would differ.",
+        "C": "it follows the rules: equal weights and FLOPs, a learning rate for each arm, and ten fresh seeds.",
         "D": "a learning rate chosen for one arm is a handicap for the other.",
-        "E": "giving all arms the same batches takes chance out of the comparison and adds none.",
+        "E": "giving all arms the same batches makes the comparison less subject to chance, not more.",
     },
     hints=(
         "Ask of each report: could the arms differ even if both are equally good at their price?",
@@ -117,8 +117,8 @@ fold_keys = Exercise(
         ),
         "The heads stay behind": Wrong(
             lambda W_q, W_k, h: W_q.unflatten(1, (h, -1)) @ W_k.unflatten(1, (h, -1)).mT,
-            "you multiply (d_model, num_heads, head_dim) as it is, so heads meet heads, row by row.",
-            "The product works on the last two axes: bring the heads to the front, transpose(0, 1).",
+            "you multiply (d_model, num_heads, head_dim) tensors directly, so each row multiplies heads by heads.",
+            "The product works on the last two axes, so bring the heads to the front with transpose(0, 1).",
             also=(
                 lambda W_q, W_k, h: torch.einsum("dhe,che->dch", W_q.unflatten(1, (h, -1)), W_k.unflatten(1, (h, -1))),
             ),
@@ -132,13 +132,15 @@ fold_keys = Exercise(
         ),
         "Rows and columns cut together": Wrong(
             lambda W_q, W_k, h: W_q.reshape(h, W_q.shape[0], -1) @ W_k.reshape(h, W_k.shape[0], -1).mT,
-            "a reshape to (num_heads, d_model, head_dim) deals the numbers out row by row, so a head gets some rows.",
+            "a reshape to (num_heads, d_model, head_dim) takes the numbers row by row, so each head gets only some of "
+            "the rows.",
             "Cut the columns, (d_model, num_heads, head_dim), then move the heads to the front with transpose(0, 1).",
         ),
         "One matrix for all heads": Wrong(
             Change("return q @ k", "return (q @ k).sum(0)"),
-            "this is the sum over all heads of what the task asks for.",
-            "Each head has its own matrix: cut the columns into heads, multiply head by head, and do not add up.",
+            "you add up the matrices of all heads.",
+            "Each head has its own matrix: cut the columns into heads, multiply head by head, and do not add the "
+            "products.",
         ),
         "Scaled already": Wrong(
             lambda W_q, W_k, num_heads: fold_keys_solution(W_q, W_k, num_heads) / (W_q.shape[1] // num_heads) ** 0.5,

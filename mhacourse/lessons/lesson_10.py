@@ -1,4 +1,4 @@
-"""The exercises of lesson 10: what a map tells, and three measures: previous token, induction, alignment."""
+"""The exercises of lesson 10: what a map tells you, and three measures (previous token, induction, alignment)."""
 
 import torch
 
@@ -10,13 +10,13 @@ from mhalib.heads import alignment_agreement, induction_score, previous_token_sc
 what_maps_tell = Choice(
     task=(
         "A translator writes 'noire', which is right. In this step, one of its four heads gives 0.9 of its weight to "
-        "'black'. Which of the five sentences follow from that? Give all of them, as letters."
+        "'black'. Which of the five sentences follow from that? Give the letters of all that do."
     ),
     answer="AD",
     options={
         "A": "the weights of a row sum to 1, so 0.9 must be the largest weight in this row.",
         "B": "the other heads may have read 'black' as well. Take the word away and see.",
-        "C": "what arrives is the weight times the value, sent through W_o. If the value is short, little arrives.",
+        "C": "the head passes on the weight times the value, sent through W_o. If the value is short, little arrives.",
         "D": "a row always shares out its whole weight, so 0.1 is left for all the other keys together.",
         "E": "a weight says where a head looks, not how much the answer depends on it. Lesson 11 measures that.",
     },
@@ -152,9 +152,9 @@ def _induction_cases():
 
 induction = Exercise(
     task=(
-        "Write induction(maps, tokens): each head's weight on all keys that come right after an earlier occurrence of "
-        "the query's token, averaged over the queries whose token occurred before. maps is (num_heads, T, T), tokens "
-        "is (T,), and the result is (num_heads,)."
+        "Write induction(maps, tokens), where maps is (num_heads, T, T) and tokens is (T,). For each query whose token "
+        "occurred before, take a head's weight on all keys that come right after an earlier occurrence of that token. "
+        "Return each head's mean over these queries, (num_heads,)."
     ),
     answer=induction_solution,
     plain=(
@@ -164,7 +164,7 @@ induction = Exercise(
     cases=_induction_cases,
     axes=("head",),
     hints=(
-        "Which pairs of places hold the same token? tokens[:, None] == tokens is (T, T), queries by keys.",
+        "Which pairs of positions hold the same token? tokens[:, None] == tokens is (T, T), queries by keys.",
         "Only earlier keys count: tril(-1). The token after each of them is one column to the right: roll(1, -1).",
         "For each query, add up the weights on these cells. Drop the queries without such a cell, and take the mean of "
         "the others.",
@@ -173,11 +173,11 @@ induction = Exercise(
         "The same token": Wrong(
             Change("(maps * behind)", "(maps * earlier)"),
             "this is the weight on the earlier occurrence itself.",
-            "The query already knows that token. What helps is the token after it, one column further to the right.",
+            "The query already knows that token. It needs the token after it, one column further to the right.",
         ),
         "All queries count": Wrong(
             Change("weights[:, occurred]", "weights"),
-            "you count queries whose token never occurred before as 0.",
+            "you count a 0 for queries whose token never occurred before.",
             "They have nothing to find. If they counted, no head could score 1.",
         ),
         "Later occurrences as well": Wrong(
@@ -189,7 +189,7 @@ induction = Exercise(
                 *(
                     Wrong(
                         Change("earlier[:, :-1]", after),
-                        "you count the keys after every occurrence, the query itself and later ones included.",
+                        "you count the keys after every occurrence, including the query itself and later ones.",
                         "A query can look up only what came before it, so apply tril(-1) before the shift.",
                     )
                     for after in ("same[:, :-1]", "same[:, :-1]\n    earlier = (same.sum(-1) > 1)[:, None]")
@@ -209,7 +209,7 @@ induction = Exercise(
         ),
         "Keys that hold the next token": Wrong(
             _holds_the_next,
-            "this looks for keys that hold the token that actually comes next.",
+            "this looks for keys holding the token that actually comes next.",
             "The task asks for the token that followed the query's token earlier, whether it follows again or not.",
         ),
         "The last occurrence only": Wrong(
@@ -270,9 +270,9 @@ def _aligned_cases():
 
 aligned = Exercise(
     task=(
-        "Write aligned(maps, alignment): for each head, the share of queries whose strongest key is one of their "
-        "partners. Queries without a partner do not count. maps is (num_heads, Tq, Tk), alignment is (Tq, Tk) with "
-        "True for partners, and the result is (num_heads,)."
+        "Write aligned(maps, alignment). maps is (num_heads, Tq, Tk), and alignment, (Tq, Tk), is True where a key is "
+        "a partner of the query. For each head, return the share of queries whose strongest key is one of their "
+        "partners. Queries without a partner do not count. The result is (num_heads,)."
     ),
     answer=aligned_solution,
     cases=_aligned_cases,
@@ -325,15 +325,15 @@ aligned = Exercise(
                 Wrong(
                     Change(_HIT, "(maps * alignment).sum(-1) > 0.5"),
                     "this asks whether the partners together have more than half of the weight.",
-                    "What counts is the strongest key: it may have less than half, and only has to be a partner.",
+                    "Only the strongest key counts. It may have less than half, but it has to be a partner.",
                 ),
             ),
         ),
         "Straight ahead": Wrong(
             Change(_HIT, "strongest == torch.arange(len(alignment))"),
-            "this counts the queries whose strongest key is at the query's own place.",
-            "That is the blind rule to compare with. The task asks whether the strongest key is a partner: look it up "
-            "in alignment.",
+            "this counts the queries whose strongest key is at the query's own position.",
+            "That is the blind rule that heads are compared with. The task asks whether the strongest key is a "
+            "partner: look it up in alignment.",
         ),
         "The strongest query of each key": Wrong(
             lambda maps, alignment: aligned_solution(maps.mT, alignment.mT),

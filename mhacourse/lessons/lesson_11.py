@@ -11,22 +11,25 @@ from mhacourse.remarks import Grows, with_a_gradient
 alone_harmless = Choice(
     task=(
         "A layer has four heads. Switching off any one of them costs less than 1 point of accuracy. Which of the "
-        "five sentences follow from that? Give all of them, as letters."
+        "five statements follow from that? Give the letters of all that do."
     ),
     answer="BE",
     options={
         "A": "that can be true, but often it is not: each head may lean on the other three.",
         "B": "that is what was measured, provided that future questions are like these.",
-        "C": "a head may do a lot, and yet switching it off may cost nothing, because another stands in.",
-        "D": "the four heads of one layer in lesson 11 attend to the very same tokens, and each costs next to nothing.",
+        "C": "a head may do a lot and still cost nothing to switch off, because another head stands in for it.",
+        "D": (
+            "in lesson 11, the four heads of one layer attend to the very same tokens, and losing any one costs next "
+            "to nothing."
+        ),
         "E": (
             "the numbers hold for the full model. With a head gone you have a different model, and must measure again."
         ),
     },
     hints=(
         (
-            "Five models were measured: the full one, and four with one head missing. Which sentences are about other "
-            "models?"
+            "Five models were measured: the full one, and four with one head missing. Which statements are about "
+            "other models?"
         ),
         "Each head may be useless, or it may have a stand-in. The experiment cannot tell the two apart.",
     ),
@@ -63,8 +66,8 @@ def _switch_cases():
 
 switch_heads = Exercise(
     task=(
-        "Write switch_heads(merged, gates). merged is what all heads hand to W_o, (B, T, num_heads * head_dim), and "
-        "gates is (num_heads,). Multiply the features of each head by its gate."
+        "Write switch_heads(merged, gates). merged, (B, T, num_heads * head_dim), holds what all heads hand to W_o, "
+        "and gates is (num_heads,). Return merged with each head's features multiplied by its gate."
     ),
     answer=switch_heads_solution,
     plain=(_switch_heads_by_steps,),
@@ -79,8 +82,8 @@ switch_heads = Exercise(
     wrong={
         "One gate for each feature": Wrong(
             lambda merged, gates: merged * gates,
-            "there is one gate for each head, and you multiply features with them as they are.",
-            "A head has head_dim features, one behind the other: gates.repeat_interleave(head_dim).",
+            "you multiply the features by gates directly, but there is only one gate for each head.",
+            "The head_dim features of a head are side by side: use gates.repeat_interleave(head_dim).",
         ),
         "Gates dealt out in turn": Wrong(
             lambda merged, gates: merged * gates.repeat(merged.shape[-1] // len(gates)),
@@ -103,7 +106,7 @@ switch_heads = Exercise(
         "Gates as shares": Wrong(
             _with_gates(lambda g: g / g.sum()),
             "you make the gates sum to 1.",
-            "A gate is a factor of its own: 1 leaves a head as it is, whatever the other gates are.",
+            "Each gate acts independently: a gate of 1 leaves its head as it is, whatever the other gates are.",
             also=(_with_gates(lambda g: g.softmax(0)),),
         ),
         "On or off only": Wrong(
@@ -114,14 +117,14 @@ switch_heads = Exercise(
         ),
         "An axis for the heads": Wrong(
             Change("heads.reshape(B, T, width)", "heads"),
-            "the heads still have an axis of their own.",
+            "the heads are still on a separate axis.",
             "W_o expects the heads merged, so end with flatten(-2).",
             also=(Change("heads.reshape(B, T, width)", "heads.transpose(1, 2)"),),
         ),
         "Fewer features": Wrong(
             Change("heads.reshape(B, T, width)", "heads.sum(2)"),
             "you add up the heads, or cut out those with a gate of 0.",
-            "W_o expects all num_heads * head_dim features, so a head that is off hands over zeros.",
+            "W_o expects all num_heads * head_dim features, so a head that is off must hand over zeros.",
             also=(
                 Change("heads.reshape(B, T, width)", "heads[:, :, gates != 0].flatten(2)"),
                 lambda merged, gates: merged.unflatten(-1, (len(gates), -1))[:, :, gates != 0].flatten(2),
@@ -129,7 +132,7 @@ switch_heads = Exercise(
         ),
         "Tokens instead of heads": Wrong(
             lambda merged, gates: (merged.reshape(len(merged), len(gates), -1) * gates[:, None]).reshape(merged.shape),
-            "you cut along the tokens, so some tokens are off, with all of their heads.",
+            "you split along the tokens, so your gates switch off whole tokens, not heads.",
             "The heads are in the last axis only, and unflatten(-1, ...) leaves the other axes alone.",
         ),
     },
@@ -178,9 +181,9 @@ def _mean_cases():
 
 mean_head = Exercise(
     task=(
-        "Write mean_head(heads, head). heads is (B, num_heads, T, head_dim). Return heads with this one head replaced "
-        "by its own mean over all samples and tokens. The other heads stay as they are, and so does the caller's "
-        "tensor."
+        "Write mean_head(heads, head). heads is (B, num_heads, T, head_dim), and head is the index of one head. "
+        "Return heads with this head replaced by its own mean over all samples and tokens. Leave the other heads and "
+        "the caller's tensor as they are."
     ),
     answer=mean_head_solution,
     plain=(mean_head_solution, _mean_head_by_steps, _mean_head_by_loops),
@@ -197,21 +200,14 @@ mean_head = Exercise(
             "the head hands over zeros.",
             "That is zeroing, the other ablation. Here the head hands over its average output.",
         ),
-        "A sample in place of a head": Wrong(
-            lambda heads, head: torch.stack(
-                [one.mean((0, 1)).expand_as(one) if i == head else one for i, one in enumerate(heads)]
-            ),
-            "you replace sample number head by its mean, since axis 0 counts samples.",
-            "Heads are on axis 1: heads[:, head].",
-        ),
         "A mean for each sample": Wrong(
             _instead("heads[:, head].mean(1, keepdim=True)"),
-            "you give each sample a mean of its own.",
+            "you give each sample its own mean.",
             "The head then still tells the model which sample it saw. Take one mean for all samples.",
         ),
         "A mean for each token": Wrong(
             _instead("heads[:, head].mean(0)"),
-            "you give each place in the sequence a mean of its own.",
+            "you give each place in the sequence its own mean.",
             "The head then still tells the model which place it is at. Some people do this on purpose, but the task "
             "asks for one mean for all places.",
         ),
@@ -283,9 +279,10 @@ def _slope_cases():
 
 gate_slopes = Exercise(
     task=(
-        "Write gate_slopes(heads, grads). heads is what the heads hand over, (B, num_heads, T, head_dim), and grads "
-        "is the gradient of the summed losses with respect to it, of the same shape. Return Michel's importance, "
-        "(num_heads,): the mean over samples of |d loss / d gate|, for gates of 1 and one loss per sample."
+        "Write gate_slopes(heads, grads). heads, (B, num_heads, T, head_dim), holds the outputs of the heads, and "
+        "grads has the same shape. Each sample has a loss, and grads is the gradient of the sum of these losses with "
+        "respect to heads. All gates are 1. For each head, return Michel's importance, (num_heads,): the mean over "
+        "samples of |d loss / d gate|."
     ),
     answer=gate_slopes_solution,
     plain=(_gate_slopes_by_steps,),
@@ -338,8 +335,8 @@ gate_slopes = Exercise(
         ),
         "Lengths multiplied": Wrong(
             lambda x, g: (x.flatten(2).norm(dim=-1) * g.flatten(2).norm(dim=-1)).mean(0),
-            "you multiply the length of what a head hands over by the length of its gradient.",
-            "That is the largest that the slope could be. The slope is the sum of heads * grads, number by number.",
+            "you multiply the length of a head's output by the length of its gradient.",
+            "The slope is at most that large. For the slope itself, multiply heads * grads number by number, and sum.",
         ),
         "The sum of the samples": Wrong(
             Change("slopes.mean(0)", "slopes.sum(0)"),
@@ -423,7 +420,7 @@ def _cut(W_q, W_k, W_v, W_o, rows):
 
 
 def _cut_by(numbers):
-    """Return the answer that selects the rows that `numbers` makes from keep and head_dim."""
+    """Return the answer that selects the rows whose indices `numbers` computes from keep and head_dim."""
     return lambda W_q, W_k, W_v, W_o, keep: _cut(W_q, W_k, W_v, W_o, numbers(keep, len(W_q) // len(keep)))
 
 
@@ -446,7 +443,7 @@ def _ways(*ways):
 
 
 def _two_ways(one, other):
-    """Return the answers that do one thing to some of the weights, and the other to the rest, if any."""
+    """Return the answers that treat some of the weights in one way, and the rest, if any, in the other."""
     return [_ways(*ways) for ways in product((one, other), repeat=4) if one in ways]
 
 
@@ -456,17 +453,17 @@ _WHOLE = _two_ways("left whole", "cut")
 
 cut_heads = Exercise(
     task=(
-        "Write cut_heads(W_q, W_k, W_v, W_o, keep). The weights are as nn.Linear stores them: (num_heads * head_dim, "
-        "d_model) for the first three, and (d_model, num_heads * head_dim) for W_o. keep is boolean, (num_heads,). "
-        "Return the four weights of a layer that has only the heads to keep."
+        "Write cut_heads(W_q, W_k, W_v, W_o, keep). The weights are stored as in nn.Linear: W_q, W_k and W_v are "
+        "(num_heads * head_dim, d_model), and W_o is (d_model, num_heads * head_dim). keep, (num_heads,), is boolean "
+        "and True for each head that stays. Return the four weights of a layer with only these heads."
     ),
     answer=cut_heads_solution,
     plain=(_cut_heads_by_steps, _cut_heads_by_loops),
     cases=_cut_cases,
     axes=("row", "column"),
     hints=(
-        "nn.Linear computes x @ W.T, so the features that come out of W_q are its rows. Where are the features that "
-        "go into W_o?",
+        "nn.Linear computes x @ W.T, so each row of W_q makes one output feature. Which part of W_o reads one input "
+        "feature?",
         "Turn keep into one mask for all num_heads * head_dim features. The features of a head are side by side.",
         "With rows = keep.repeat_interleave(head_dim), take W_q[rows], and the columns of W_o: W_o[:, rows].",
     ),
@@ -478,8 +475,8 @@ cut_heads = Exercise(
         ),
         "The first heads": Wrong(
             _cut_by(lambda keep, head_dim: torch.arange(int(keep.sum()) * head_dim)),
-            "you keep the first heads, as many as keep counts.",
-            "keep says which heads stay: take the rows of those.",
+            "the number of heads is right, but you keep the first ones.",
+            "keep says which heads stay: select the rows of these heads.",
         ),
         "Rows dealt out in turn": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep.tile(head_dim)"),
@@ -495,7 +492,7 @@ cut_heads = Exercise(
         "Not all are cut": Wrong(
             _WHOLE[0],
             "some of the four weights still hold all heads: compare their shapes with the expected shapes.",
-            "A head comes out of W_q, W_k and W_v as rows, and goes into W_o as columns, so cut all four.",
+            "A head is a block of rows in W_q, W_k and W_v, and a block of columns in W_o, so cut all four.",
             also=tuple(_WHOLE[1:]),
         ),
         "head_dim out of d_model": Wrong(
@@ -505,7 +502,7 @@ cut_heads = Exercise(
         ),
         "An axis for the heads": Wrong(
             lambda *x: [W.unflatten(int(i == 3), (int(x[-1].sum()), -1)) for i, W in enumerate(cut_heads_solution(*x))],
-            "the remaining heads still have an axis of their own.",
+            "the remaining heads are still on a separate axis.",
             "nn.Linear stores weights with two axes: use flatten(0, 1), and flatten(1) for W_o.",
         ),
         "Rows of W_o": Wrong(
@@ -513,10 +510,10 @@ cut_heads = Exercise(
             "you cut the rows of W_o.",
             "The heads' output goes *into* W_o, so cut its columns: W_o[:, rows].",
         ),
-        "W_o made up for the cut": Wrong(
+        "W_o scaled up for the cut": Wrong(
             Change("W_o = W_o[:, rows]", "W_o = W_o[:, rows] * num_heads / keep.sum()"),
             "you multiply W_o by the number of heads over the number that stay, as dropout would.",
-            "The heads that stay hand over what they did before: leave their numbers as they are.",
+            "The heads that stay hand over the same outputs as before, so leave their weights as they are.",
         ),
         "A mask of heads": Wrong(
             Change("keep.repeat_interleave(head_dim)", "keep"),
@@ -531,7 +528,7 @@ cut_heads = Exercise(
         ),
         "True and False as numbers": Wrong(
             _cut_by(lambda keep, head_dim: keep.repeat_interleave(head_dim).int()),
-            "True and False act as the indices 1 and 0, so the result has only rows or heads 1 and 0.",
+            "True and False act as the indices 1 and 0, so the result holds nothing but rows (or heads) 1 and 0.",
             "A boolean mask selects the rows where it is True, while integers are row indices. Leave keep boolean.",
             also=(_cut_by(lambda keep, head_dim: keep.int()),),
         ),

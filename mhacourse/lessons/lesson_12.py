@@ -19,12 +19,12 @@ cache_size = Exercise(
     hints=(
         "For each layer and each token, the cache keeps one key and one value per KV head.",
         "A key has head_dim numbers, and so does a value. How many bytes does one token leave behind in one layer?",
-        "That is 2 · layers · num_kv_heads · head_dim · tokens numbers, and each takes two bytes.",
+        "In total, the cache holds 2 · layers · num_kv_heads · head_dim · tokens numbers of two bytes each.",
     ),
     wrong={
         "One factor of 2 is missing": Wrong(
             (100_663_296, 25_165_824),
-            "this is half of the size: the keys alone, or numbers instead of bytes.",
+            "this is half the size: you count only the keys, or numbers instead of bytes.",
             "Both keys and values are kept, and each number takes two bytes.",
         ),
         "Both factors of 2 are missing": Wrong(
@@ -67,7 +67,7 @@ cache_size = Exercise(
         "Values not shared": Wrong(
             (201_326_592, 125_829_120),
             "for the second size you share only the keys.",
-            "A KV head holds both keys and values, so with 4 of them there are 4 of each.",
+            "A KV head holds both keys and values, so with 4 KV heads you keep both for only 4.",
         ),
     },
     see="What is saved",
@@ -112,8 +112,8 @@ window_with_sinks = Exercise(
     axes=("query", "key"),
     hints=(
         "How far behind the query is a key? torch.arange(T)[:, None] - torch.arange(T) tells you for all pairs.",
-        "There are three conditions: not later, less than window behind, and among the first. Which two do you join "
-        "with or?",
+        "There are three conditions: not later, less than `window` behind, and among the first. Which two do you "
+        "join with or?",
         '"Not later" applies to all keys, even to the first tokens: (behind >= 0) & (near | first).',
     ),
     wrong={
@@ -124,7 +124,7 @@ window_with_sinks = Exercise(
         ),
         "Rows for the sinks": Wrong(
             Change("places < sinks", "(places < sinks)[:, None]"),
-            "you open the first rows, so the first queries see more.",
+            "you set the first rows to True, so the first queries see more.",
             "Rows are queries. The sinks are keys that every later query sees, so they are the first columns.",
             also=(Change("causal & (near | first)", "causal & near | (places < sinks)[:, None]"),),
         ),
@@ -136,8 +136,8 @@ window_with_sinks = Exercise(
         ),
         "And in place of or": Wrong(
             Change("near | first", "near & first"),
-            "a key must be a sink and inside the window.",
-            "Either will do: join the two with |, and the causal condition to both with &.",
+            "in your mask, a key must be a sink and inside the window.",
+            "One of the two is enough: join them with |, then add the causal condition with &.",
         ),
         "Without itself": Wrong(
             Change("behind >= 0", "behind > 0"),
@@ -147,19 +147,14 @@ window_with_sinks = Exercise(
         ),
         "A slice that begins below 0": Wrong(
             Change("max(0, i - window + 1)", "i - window + 1"),
-            "where the window would begin before token 0, a negative start of a slice counts from the end.",
+            "if a window would begin before token 0, the start of your slice is negative and counts from the end.",
             "Begin at max(0, i - window + 1).",
         ),
         "The sinks taken off the window": Wrong(
             lambda T, window, sinks: window_with_sinks_solution(T, window - sinks, sinks),
             "you make the window shorter by the number of sinks.",
-            "A cache of a fixed size would do that. Here the window has `window` tokens, and the sinks come in "
-            "addition.",
-        ),
-        "True is blocked": Wrong(
-            lambda T, window, sinks: ~window_with_sinks_solution(T, window, sinks),
-            "your mask is True where a query may not look.",
-            "Here, as in F.scaled_dot_product_attention, True means keep (lesson 04).",
+            "A cache of a fixed size would do that. Here the window keeps its `window` tokens, and the sinks are added "
+            "to them.",
         ),
     },
     see="When the first token leaves",
@@ -228,7 +223,7 @@ latent_heads = Exercise(
     hints=(
         "q · (U_k c) equals (q U_k) · c. Which of the two bracketed products can you compute before you touch the "
         "cache?",
-        "Each head has its own rows of U_k: U_k.unflatten(0, (num_heads, head_dim)). q @ these rows is (B, h, T, "
+        "Each head has its own rows of U_k: U_k.unflatten(0, (num_heads, head_dim)). Multiply q by them: (B, h, T, "
         "rank).",
         "Divide by the root of head_dim as before. Mix the latents, then apply each head's U_v to the mixture.",
     ),
@@ -243,7 +238,7 @@ latent_heads = Exercise(
                 (q @ U_k.unflatten(0, (q.shape[1], -1)) @ c[:, None].mT / q.shape[-1] ** 0.5).softmax(-1) @ c[:, None]
             ),
             "you stop at the mixture of latents, and U_v is never used.",
-            "What a head hands on are values: multiply the mixture by the rows of U_v that belong to the head.",
+            "A head must pass on values, so multiply the mixture by the rows of U_v that belong to the head.",
         ),
         "No scale": Wrong(
             Change("scores / head_dim**0.5", "scores"),
@@ -258,7 +253,7 @@ latent_heads = Exercise(
         "U_k and U_v exchanged": Wrong(
             Change("mixed @ up_v.transpose(1, 2)", "mixed @ up_k.transpose(1, 2)"),
             "you send the query through U_v, or the mixture through U_k.",
-            "U_k belongs with the query, and U_v after the mixture.",
+            "U_k goes with the query, and U_v with the mixture.",
             also=(Change("q @ up_k", "q @ up_v"), Change("(q, c, U_k, U_v)", "(q, c, U_v, U_k)")),
         ),
         "A causal mask": Wrong(
@@ -321,9 +316,10 @@ def _step_cases():
 
 cached_step = Exercise(
     task=(
-        "Write cached_step(q, k, v, past_k, past_v). q is (B, num_heads, n, head_dim) for n new tokens, and k and v "
-        "are their keys and values, (B, num_kv_heads, n, head_dim). past_k and past_v hold the keys and values of all "
-        "earlier tokens (there may be none). Attend causally, and return (B, num_heads, n, head_dim)."
+        "Write cached_step(q, k, v, past_k, past_v). q, (B, num_heads, n, head_dim), holds the queries of n new "
+        "tokens; k and v, (B, num_kv_heads, n, head_dim), hold their keys and values. past_k and past_v hold the "
+        "keys and values of all earlier tokens (there may be none). Attend causally, and return the heads' outputs, "
+        "(B, num_heads, n, head_dim)."
     ),
     answer=cached_step_solution,
     plain=(_cached_step_by_steps,),
@@ -334,7 +330,8 @@ cached_step = Exercise(
             "There are three steps: join old and new along the token axis, share each KV head, and attend with the "
             "right mask."
         ),
-        "Tokens are on axis 2, old before new. Neighbouring heads share: use repeat_interleave or enable_gqa=True.",
+        "Tokens are on axis 2, old before new. Neighbouring query heads share a KV head: use repeat_interleave or "
+        "enable_gqa=True.",
         "The queries are at the last positions: use causal_mask(n, past + n), or causal_lower_right.",
     ),
     wrong={
@@ -351,8 +348,7 @@ cached_step = Exercise(
         ),
         "A mask only without a past": Wrong(
             Change(".tril(past)", ".tril(past + n if past else 0)"),
-            "the first piece gets its mask, but in a later piece each new query sees all new keys, even those after "
-            "it.",
+            "the first call gets its mask, but in a later call each new query sees all new keys, even those after it.",
             "That is right for one new token at a time. Several at once need causal_mask(n, past + n).",
         ),
         "One key too many": Wrong(
@@ -362,7 +358,7 @@ cached_step = Exercise(
         ),
         "The past counted on another axis": Wrong(
             Change(".tril(past)", ".tril(past_k.shape[1])"),
-            "your mask counts as many earlier tokens as there are KV heads.",
+            "your mask uses the number of KV heads as the number of earlier tokens.",
             "past_k is (B, num_kv_heads, past, head_dim), so the earlier tokens are on axis 2.",
         ),
         "No new token but itself": Wrong(
@@ -400,7 +396,7 @@ cached_step = Exercise(
         ),
         "New before old": Wrong(
             Change("group = ", "k, v = k.roll(n, 2), v.roll(n, 2)\n    group = "),
-            "you put the new keys before the old ones, so the mask hides the wrong ones.",
+            "you put the new keys before the old ones, so the mask hides the wrong keys.",
             "The mask goes by position: old keys first, new keys after them.",
         ),
         "The new token itself is hidden": Wrong(

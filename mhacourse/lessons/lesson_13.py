@@ -18,11 +18,14 @@ layout_parts = Choice(
         "B": "each of these rows makes one feature of k, which is rotated just as q is.",
         "C": "these rows make values, and values are not rotated.",
         "D": "they read the features of the values, which keep their order.",
-        "E": "a bias is added to the features that the rows make, so its numbers move with the rows; v's numbers stay.",
+        "E": (
+            "a bias is added to the features that the rows make, so its numbers move with the rows. Its numbers for v "
+            "stay in place."
+        ),
         "F": "columns read the features of the token, and these are not paired.",
     },
     hints=(
-        "Which vectors are rotated? nn.Linear stores (out, in): what makes one feature of such a vector?",
+        "Which vectors are rotated? nn.Linear stores (out, in): which part of a weight makes one of their features?",
         "Rows make features, and columns read the token. A bias has one number for each row.",
     ),
     see="From one layout to the other",
@@ -76,9 +79,9 @@ def _packed_cases():
 
 packed_positions = Exercise(
     task=(
-        "Write packed_positions(text). text, (B, T), holds integers that say which text of its row each token belongs "
-        "to. The integers can be anything, but the tokens of a text are side by side. Return integer positions, (B, "
-        "T), that start again with each text: [[0, 0, 0, 1, 1]] gives [[0, 1, 2, 0, 1]]."
+        "Write packed_positions(text). Each row packs one or more texts end to end, and text, (B, T), holds the ID of "
+        "each token's text. IDs can be any integers, in any order. Return integer positions, (B, T), that start again "
+        "with each text: [[0, 0, 0, 1, 1]] gives [[0, 1, 2, 0, 1]]."
     ),
     answer=packed_positions_solution,
     plain=(_packed_by_loop, _packed_by_starts),
@@ -86,42 +89,36 @@ packed_positions = Exercise(
     axes=("sample", "token"),
     hints=(
         "The position of a token is the number of tokens of its own text that come before it.",
-        "text[:, :, None] == text[:, None, :] is True where two tokens belong to the same text. Which of those come "
-        "before?",
-        "Keep those below the diagonal, tril(-1), and count them, sum(-1).",
+        "text[:, :, None] == text[:, None, :] is True where two tokens belong to the same text. Which entries of a "
+        "row are for earlier tokens?",
+        "Keep the entries below the diagonal, tril(-1), and count them with sum(-1).",
     ),
     wrong={
         "Counted from 1": Wrong(
             lambda text: packed_positions_solution(text) + 1,
             "the first token of a text gets position 1.",
-            "A token counts only those before it, not itself: tril(-1).",
-        ),
-        "Counted over all": Wrong(
-            lambda text: (text[:, :, None] == text[:, None, :]).sum(-1),
-            "you count all tokens of a text, so each of them gets the same number.",
-            "Count only the tokens before it, which are below the diagonal.",
-            also=(lambda text: (text[:, :, None] == text[:, None, :]).sum(-1) - 1,),
+            "A token counts only the tokens before it, not itself: tril(-1).",
         ),
         "Counted over the end of a row": Wrong(
             lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
-            "if the row above uses the same number, a text goes on counting from there.",
-            "Each row is packed on its own: compare and count along the last axis, row by row.",
+            "if the row above uses the same ID, your count goes on from there.",
+            "Each row is packed separately: compare and count along the last axis, row by row.",
             also=(
                 lambda text: packed_positions_solution(text.reshape(1, -1)).view(text.shape),
                 Wrong(
                     lambda text: torch.cat([torch.arange(n) for n in text.unique(return_counts=True)[1]]).view(
                         text.shape
                     ),
-                    "you count the tokens of a text in all rows at once, and take the texts in the order of their "
-                    "numbers.",
-                    "Each row is packed on its own, and numbers can come in any order.",
+                    "you count each text's tokens across all rows together instead of row by row, and go through the "
+                    "texts in order of their IDs.",
+                    "Each row is packed separately, and IDs can come in any order.",
                 ),
             ),
         ),
         "Numbers taken in order": Wrong(
             _packed_by_sorted_numbers,
-            "you assume that the numbers of the texts rise along the row.",
-            "They can be any numbers in any order, so only == and != mean something here, not < or a sorted list.",
+            "you assume that the IDs of the texts rise along the row.",
+            "IDs can be any numbers in any order, so only == and != mean something here, not < or a sorted list.",
             also=(
                 lambda text: torch.arange(text.shape[1]) - torch.searchsorted(text, text),
                 lambda text: torch.stack(
@@ -133,24 +130,24 @@ packed_positions = Exercise(
         ),
         "Never reset": Wrong(
             lambda text: F.pad((text[:, 1:] == text[:, :-1]).cumsum(1), (1, 0)),
-            "along the whole row, you count tokens equal to the previous token, and never reset the count.",
+            "you count tokens of the same text as the token before, but never reset the count for a new text.",
             "A running sum never falls: subtract its value where the text began.",
             also=(lambda text: (same := F.pad(text[:, 1:] == text[:, :-1], (1, 0))).cumsum(1) * same,),
         ),
         "Starts added up": Wrong(
             Change("starts.cummax(-1).values", "starts.cumsum(-1)"),
-            "you add up where the texts begin, so from the third text on you subtract too much.",
-            "Subtract only where the latest text begins, the largest start so far: cummax(-1).values, not cumsum.",
+            "you add up the starts of the texts, so from the third text on you subtract too much.",
+            "Subtract only the start of the token's own text, the largest start so far: cummax(-1).values, not cumsum.",
         ),
         "Counted from the end": Wrong(
             lambda text: packed_positions_solution(text.flip(1)).flip(1),
-            "you count the tokens of a text that come after, so positions fall.",
-            "Count those that come before: tril, not triu, or text[:, :t], not text[:, t + 1 :].",
+            "you count the later tokens of the text, so positions fall.",
+            "Count the earlier tokens: tril, not triu, or text[:, :t], not text[:, t + 1 :].",
         ),
         "Texts of one length": Wrong(
             lambda text: torch.arange(text.shape[1]).expand_as(text) % (text[0] == text[0, 0]).sum(),
             "you assume that all texts are equally long: as long as the first, or a fixed share of the row.",
-            "In every row, each text has a length of its own.",
+            "In every row, each text has its own length.",
             also=(
                 lambda text: torch.arange(text.shape[1]) % (text == text[:, :1]).sum(1, keepdim=True),
                 lambda text: (torch.arange(text.shape[1]) % (text.shape[1] // (int(text.max()) + 1))).expand_as(text),
@@ -159,7 +156,7 @@ packed_positions = Exercise(
         "The first row's for all": Wrong(
             lambda text: packed_positions_solution(text[:1]).expand_as(text),
             "all rows get the positions of the first row.",
-            "Each row is packed in its own way.",
+            "Each row is packed differently.",
         ),
     },
     see="Two texts in one row",
@@ -198,8 +195,8 @@ rows_to_neighbours = Exercise(
     cases=_rows_cases,
     axes=("row", "feature"),
     hints=(
-        "First cut the rows into heads. In a head of 6, rotate-half has the pairs (0, 3), (1, 4), (2, 5). Which pairs "
-        "does the interleaved layout have?",
+        "First cut the rows into heads. With a head_dim of 6, rotate-half has the pairs (0, 3), (1, 4), (2, 5). "
+        "Which pairs does the interleaved layout have?",
         "You want rows 0, 3, 1, 4, 2, 5 of each head: a table of 2 by head_dim / 2, read column by column.",
         "Use weight.unflatten(0, (num_heads, 2, -1)), exchange axes 1 and 2, then flatten(0, 2).",
     ),
@@ -270,7 +267,7 @@ def _turned_by_rotate_half(x, positions):
 
 
 def _by_feature(exponents):
-    """Return a solution with an exponent for each feature, whose partner is half a head away."""
+    """Return a solution with an exponent for each feature; a feature's partner is half a head away."""
 
     def answer(x, positions):
         angle = positions[:, None, :, None] * 10000.0 ** -exponents(x.shape[-1])
@@ -292,9 +289,9 @@ def _turned_cases():
 
 turned_pairs = Exercise(
     task=(
-        "Write turned_pairs(x, positions). x is (B, num_heads, T, head_dim), and positions is (B, T), integers. "
-        "Rotate each pair of features, in the rotate-half layout: pair i turns by 10000 ** (-2 * i / head_dim) per "
-        "position. The result has the shape of x."
+        "Write turned_pairs(x, positions). x is (B, num_heads, T, head_dim), and positions, (B, T), holds integers. "
+        "Rotate each pair of features of x in the rotate-half layout: pair i turns by 10000 ** (-2 * i / head_dim) "
+        "per position. Return a tensor of the same shape as x."
     ),
     answer=turned_pairs_solution,
     plain=(_turned_by_steps, _turned_by_rotate_half),
@@ -304,7 +301,7 @@ turned_pairs = Exercise(
         "There are three steps: a speed for each pair, an angle for each token and pair, and the rotation of each "
         "pair.",
         "The angles are positions times speeds, (B, T, head_dim / 2). All heads share them, so which axis is missing?",
-        "a, b = x.chunk(2, dim=-1). The rotated features are a cos - b sin in front, followed by a sin + b cos.",
+        "Take a, b = x.chunk(2, dim=-1). The first half of the result is a cos - b sin, the second is a sin + b cos.",
     ),
     wrong={
         "Neighbours": Wrong(
@@ -316,8 +313,8 @@ turned_pairs = Exercise(
         ),
         "Turned halfway": Wrong(
             Change("second = a * sin", "second = first * sin"),
-            "the second half is computed from the first half after that has been turned.",
-            "Both need the numbers from before: keep them, a, b = x.chunk(2, dim=-1), until both are done.",
+            "you compute the second half from a first half that has already been rotated.",
+            "Both halves need the original numbers: keep a, b = x.chunk(2, dim=-1) until both are done.",
         ),
         "Pairs from both ends": Wrong(
             Change(
@@ -325,31 +322,15 @@ turned_pairs = Exercise(
                 "x.flip(-1) * torch.cat([-torch.ones(half), torch.ones(half)])",
             ),
             "you pair the first feature with the last one, as flip does.",
-            "In rotate-half, feature 0 is paired with feature head_dim / 2: exchange the halves, without turning them.",
-        ),
-        "Taken in one layout, put back in the other": Wrong(
-            Change("torch.cat([first, second], dim=-1)", "torch.stack([first, second], dim=-1).flatten(-2)"),
-            "you take the pairs out in one layout, as halves or neighbours, and put them back in the other.",
-            "Here both steps use halves: chunk(2, dim=-1), and cat at the end.",
-            also=(
-                Change(
-                    "a = x[..., :half]\n    b = x[..., half:]",
-                    "a = x[..., 0::2]\n    b = x[..., 1::2]",
-                ),
-            ),
+            "In rotate-half, feature 0 is paired with feature head_dim / 2: exchange the halves, without reversing "
+            "them.",
         ),
         "Two layouts mixed": Wrong(
             _by_feature(lambda d: torch.arange(0, d, 2).repeat_interleave(2) / d),
-            "cos and sin are laid out for neighbours, with each angle twice in a row, but the partner is half a head "
-            "away. So the two features of a pair turn by different angles.",
+            "cos and sin are laid out for neighbours, with each angle twice in a row, but here partners are half a "
+            "head apart. So the two features of a pair turn by different angles.",
             "In rotate-half, the angles are cat([angle, angle], -1): feature i and feature i + head_dim / 2 share one "
             "angle.",
-        ),
-        "A speed for each feature": Wrong(
-            _by_feature(lambda d: torch.arange(d) / d),
-            "you have head_dim speeds, so the two features of a pair turn by different angles.",
-            "Each pair has one speed, so there are head_dim / 2 of them: torch.arange(0, head_dim, 2) / head_dim.",
-            also=(_by_feature(lambda d: 2 * torch.arange(d) / d),),
         ),
         "Backwards": Wrong(
             Change("positions[:, :, None]", "-positions[:, :, None]"),
@@ -359,7 +340,7 @@ turned_pairs = Exercise(
         ),
         "Other speeds": Wrong(
             Change("torch.arange(half) / half", "torch.arange(half) / head_dim"),
-            "the exponent is -i / head_dim.",
+            "your exponent is -i / head_dim.",
             "It should be -2 i / head_dim. In the interleaved layout, pair i begins at feature 2 i: torch.arange(0, "
             "head_dim, 2).",
             also=(
@@ -369,12 +350,6 @@ turned_pairs = Exercise(
                     "Pair 0 turns by 1 radian for each position: 10000 ** 0 is 1.",
                 ),
             ),
-        ),
-        "Positions from 1": Wrong(
-            Change("positions[:, :, None]", "(positions + 1)[:, :, None]"),
-            "you count the positions from 1.",
-            "Use them as given: position 0 is not rotated at all.",
-            also=(Change("positions[:, :, None]", "torch.arange(1, T + 1).expand(B, T)[:, :, None]"),),
         ),
         "The first sample's positions": Wrong(
             Change("positions[:, :, None]", "positions[:1, :, None]"),

@@ -11,14 +11,16 @@ bug_or_not = Choice(
     answer="DE",
     options={
         "A": "this is a sink, where heads with nothing to say leave their weight. It does no harm.",
-        "B": "a bag of tokens needs no lookup, so a flat map is the answer.",
+        "B": "a task about a bag of tokens needs no lookup, so a flat map solves it.",
         "C": "the difference gets smaller in a finer precision, so it is rounding.",
         "D": (
-            "a query must not depend on which other queries are asked. The softmax runs over the wrong axis, or the "
-            "queries are mixed."
+            "a query's output must not depend on which other queries there are. The softmax runs over the wrong axis, "
+            "or the queries are mixed."
         ),
-        "E": "these heads started from equal weights and could never part. Similar maps would be another matter.",
-        "F": "the mean of equal values is that same value. This is what rows that sum to 1 are for.",
+        "E": (
+            "these heads started from equal weights and could never drift apart. Similar maps would be another matter."
+        ),
+        "F": "a mean of equal values is that same value, as long as the weights in each row sum to 1.",
     },
     hints=(
         "Two of them break a rule; the others are things that a healthy layer does.",
@@ -58,15 +60,15 @@ quiet_softmax = Exercise(
     hints=(
         "The 1 is e to the power of 0, so think of it as one more key, whose score is 0.",
         "Put a column of zeros before the scores, torch.cat([torch.zeros_like(scores[..., :1]), scores], -1), and "
-        "take the ordinary softmax. Or first subtract the largest of 0 and the row's scores, from the score of the 1 "
-        "as well.",
-        "With a column: drop its weight afterwards, [..., 1:]. By hand: the 1 becomes e^-largest.",
+        "take the ordinary softmax. Or subtract the largest of 0 and the row's scores from all of them, including "
+        "the 0, before you take powers.",
+        "If you added a column, drop its weight afterwards: [..., 1:]. If not, the 1 becomes e^-largest.",
     ),
     wrong={
         "The largest score alone": Wrong(
             lambda s: s.softmax(-1) * s.amax(-1, keepdim=True).sigmoid(),
             "you multiply the plain softmax by the sigmoid of the largest score.",
-            "All scores count beside the 1, not only the largest: that would be the sigmoid of logsumexp(-1).",
+            "All scores count beside the 1, not only the largest: the sigmoid of logsumexp(-1) would take them all in.",
         ),
         "The column is left in": Wrong(
             lambda s: F.pad(s, (0, 1)).softmax(-1),
@@ -76,7 +78,7 @@ quiet_softmax = Exercise(
         ),
         "Overflow": Wrong(
             lambda s: s.exp() / (1 + s.exp().sum(-1, keepdim=True)),
-            "this is the formula as it stands, and e^1000 does not fit into a float, not even a double.",
+            "you compute the formula literally, but e^1000 does not fit into a float, not even a double.",
             "Subtract the largest score first, or let a padded softmax do it.",
             also=(
                 lambda s: (s.exp() / (1 + s.exp().sum(-1, keepdim=True))).nan_to_num(),
@@ -87,7 +89,7 @@ quiet_softmax = Exercise(
         "Large scores are cut off": Wrong(
             lambda s: s.clamp(max=80).exp() / (1 + s.clamp(max=80).exp().sum(-1, keepdim=True)),
             "you set scores above a limit to that limit, so the largest ones become equal.",
-            "Subtract the largest score of a row instead: all differences stay, and so do the weights.",
+            "Subtract the largest score of a row instead: the differences stay the same, and so do the weights.",
             also=(lambda s: s.clamp(-80, 80).exp() / (1 + s.clamp(-80, 80).exp().sum(-1, keepdim=True)),),
         ),
         "A score of 1": Wrong(
@@ -105,7 +107,8 @@ quiet_softmax = Exercise(
                 (s - s.amax().clamp(min=0)).exp()
                 / ((-s.amax().clamp(min=0)).exp() + (s - s.amax().clamp(min=0)).exp().sum(-1, keepdim=True))
             ),
-            "you subtract the largest score of the whole tensor, so all powers in a row of smaller scores become 0.",
+            "you subtract the largest score of the whole tensor, so in a row of smaller scores, all powers of e "
+            "become 0.",
             "Each row has its own largest score: amax(-1, keepdim=True), or 0 where that is larger.",
             also=(lambda s: (s - s.amax()).exp() / ((-s.amax()).exp() + (s - s.amax()).exp().sum(-1, keepdim=True)),),
         ),
@@ -144,9 +147,9 @@ def _normed_cases():
 
 normed_scores = Exercise(
     task=(
-        "Write normed_scores(q, k, gain). Scale each query and each key of each head to length 1, then return their "
-        "products times gain: (B, num_heads, Tq, head_dim) and (B, num_heads, Tk, head_dim) -> (B, num_heads, Tq, "
-        "Tk)."
+        "Write normed_scores(q, k, gain). q is (B, num_heads, Tq, head_dim), and k is (B, num_heads, Tk, head_dim). "
+        "Scale each query and each key of each head to length 1. Return their dot products times gain, (B, "
+        "num_heads, Tq, Tk)."
     ),
     answer=normed_scores_solution,
     plain=(_normed_scores_by_steps,),
@@ -161,28 +164,28 @@ normed_scores = Exercise(
         "The root as well": Wrong(
             Change("gain * cosines", "gain * cosines / q.shape[-1] ** 0.5"),
             "you divide the scores by the root of head_dim as well.",
-            "The root is for products that grow with head_dim. Cosines do not, and gain takes its place.",
+            "The root is for products that grow with head_dim. Cosines do not grow, so gain takes its place.",
         ),
         "Over the heads": Wrong(
             lambda q, k, gain: gain * F.normalize(q) @ F.normalize(k).mT,
-            "you divide each feature of a token by its length over the heads, axis 1, as F.normalize does without dim.",
+            "you normalise over the heads, axis 1, as F.normalize does by default, instead of over the features.",
             "The vector of a query in one head runs along the last axis: F.normalize(q, dim=-1).",
             also=(_normed_over(1),),
         ),
         "Divided by the square of the length": Wrong(
             Change(".sqrt()", ""),
-            "you divide by the sum of the squares, so each vector has the length 1 / length.",
+            "you divide by the sum of the squares, so a vector of length L ends up with length 1 / L.",
             "The length is the root of that sum.",
         ),
         "One of the two": Wrong(
             Change("    k = k / k_length\n", ""),
-            "the queries have length 1, and the keys keep theirs.",
-            "A cosine needs both.",
+            "you scale the queries to length 1, but not the keys.",
+            "A cosine needs both at length 1.",
             also=(
                 Wrong(
                     Change("    q = q / q_length\n", ""),
-                    "the keys have length 1, and the queries keep theirs.",
-                    "A cosine needs both.",
+                    "you scale the keys to length 1, but not the queries.",
+                    "A cosine needs both at length 1.",
                 ),
             ),
         ),
@@ -242,16 +245,16 @@ def _share_cases():
 
 mean_share = Exercise(
     task=(
-        "Write mean_share(weights, mask). weights is (B, num_heads, Tq, Tk), and 0 where the mask, (B, Tq, Tk), is "
-        "False. For each head and key, return the mean weight over all queries that may see that key, (num_heads, "
-        "Tk). Pool the queries of all samples, so that each counts once. A key that no query may see gets 0."
+        "Write mean_share(weights, mask). weights, (B, num_heads, Tq, Tk), is 0 wherever mask, (B, Tq, Tk), is False. "
+        "For each head and key, return the mean weight over all queries that may see that key, (num_heads, Tk). Pool "
+        "the queries of all samples, so that each query counts once. A key that no query may see gets 0."
     ),
     answer=mean_share_solution,
     plain=(_mean_share_by_steps,),
     cases=_share_cases,
     axes=("head", "key"),
     hints=(
-        "A mean is a sum divided by a count. The sum goes over samples and queries: which axes are these?",
+        "A mean is a sum divided by a count. The sum runs over samples and queries: which axes are these?",
         "How many queries may see a key? Sum the mask over the same axes; it has no head axis.",
         "A key that no query sees gives 0 / 0: clamp the count to at least 1.",
     ),
@@ -260,7 +263,7 @@ mean_share = Exercise(
             lambda w, m: w.mean((0, 2)),
             "you average over all queries, even those that may not see the key.",
             "That makes the first token of a causal map look like a sink. Divide by the number of queries that may "
-            "look.",
+            "see the key.",
             also=(lambda w, m: w.sum((0, 2)) / w.sum((0, 2, 3))[:, None],),
         ),
         "Queries that gave it something": Wrong(
@@ -295,8 +298,8 @@ mean_share = Exercise(
         "A mean of the samples' means": Wrong(
             _per_sample,
             "you take a mean for each sample, and then average these means.",
-            "Where few queries may look, one query then counts as much as many elsewhere. Sum over samples and "
-            "queries, then divide once.",
+            "A query then counts for more in a sample where few queries may see the key. Sum over samples and queries, "
+            "then divide once.",
             also=(lambda w, m: w.masked_fill(~m[:, None], torch.nan).nanmean(2).nanmean(0).nan_to_num(),),
         ),
         "Over the keys": Wrong(

@@ -7,12 +7,12 @@ from mhacourse.inputs import draw
 
 what_a_split_tells = Choice(
     task=(
-        "In head 1.2, 'token × head 0.3' carries 80 % of a key's lead. Which of the five sentences follow from the "
+        "In head 1.2, 'token × head 0.3' carries 80 % of a key's lead. Which of the five statements follow from the "
         "split alone? Give the letters of all that do."
     ),
     answer="AC",
     options={
-        "A": "the terms sum to the lead, so all others together carry the remaining 20 %.",
+        "A": "the terms sum to the lead, so all other terms together carry the remaining 20 %.",
         "B": "a fifth of the lead may still be enough for the softmax. Cut the wire and look.",
         "C": "the first name is the source of the query, and the second is the source of the key.",
         "D": (
@@ -20,12 +20,12 @@ what_a_split_tells = Choice(
             "weight."
         ),
         "E": (
-            "a score decides where a head looks. What the head writes comes from its values, which the score never saw."
+            "a score decides where a head looks. What the head writes comes from its values, which the score ignores."
         ),
     },
     hints=(
-        "A split is arithmetic on one score. Two of the sentences are arithmetic, too.",
-        "Which sentences are about weights, about outputs, or about what would happen without a head?",
+        "A split is arithmetic on one score. Two of the statements are arithmetic, too.",
+        "Which statements are about weights, about outputs, or about what would happen without a head?",
     ),
     see="Which of the 36?",
 )
@@ -42,16 +42,16 @@ def _terms_cases():
 
 terms = Exercise(
     task=(
-        "Write terms(q_parts, k_parts). The arguments, (S, head_dim) each, hold what each source brings into one query "
-        "and into one key. Return the table of terms, (S, S), with a row for each source of the query and a column for "
-        "each source of the key. The terms sum to the scaled score."
+        "Write terms(q_parts, k_parts). The arguments, (S, head_dim) each, hold what each source contributes to one "
+        "query and to one key. Return the table of terms, (S, S), with a row for each source of the query and a column "
+        "for each source of the key. The terms sum to the scaled score."
     ),
     answer=terms_solution,
     cases=_terms_cases,
     axes=("source of the query", "source of the key"),
     hints=(
         "Each term is a dot product of one row of q_parts with one row of k_parts.",
-        "You get all of them at once with a matrix product. Which of the two has to be transposed?",
+        "You get all of them at once with a matrix product. Which of its two factors has to be transposed?",
         "The score is q·k / √head_dim, so every term is divided by √head_dim as well.",
     ),
     wrong={
@@ -78,7 +78,7 @@ terms = Exercise(
                 Wrong(
                     Change("q_parts.shape[-1] ** 0.5", "(q_parts.shape[-1] // 2)"),
                     "you divide by half of head_dim, not by its root.",
-                    "The power comes before // and *, so write ** 0.5, or math.sqrt.",
+                    "** binds tighter than // and *, so write ** 0.5, or math.sqrt.",
                 ),
             ),
         ),
@@ -90,7 +90,7 @@ terms = Exercise(
         "Summed before the product": Wrong(
             lambda q_parts, k_parts: torch.outer(q_parts.sum(-1), k_parts.sum(-1)) / q_parts.shape[-1] ** 0.5,
             "you add up the features of each part before you multiply.",
-            "A dot product multiplies feature by feature and adds up last: q_parts @ k_parts.T.",
+            "A dot product multiplies feature by feature, and only then adds up: q_parts @ k_parts.T.",
             also=(lambda q_parts, k_parts: torch.outer(q_parts.sum(-1), k_parts.sum(-1)),),
         ),
         "Shares, not terms": Wrong(
@@ -122,8 +122,8 @@ def _lead_cases():
 lead = Exercise(
     task=(
         "Write lead(terms, query, key). terms, (S, S, T), holds the terms of one query with all T keys of a causal "
-        "model. For each pair of sources, return how far the key's term is above the mean over all keys that the "
-        "query may see, (S, S)."
+        "model; query and key are positions. For each pair of sources, take the key's term minus the mean over all "
+        "keys that the query may see. Return these leads, (S, S)."
     ),
     answer=lead_solution,
     cases=_lead_cases,
@@ -156,16 +156,10 @@ lead = Exercise(
             also=(
                 Wrong(
                     Change("].mean(-1)", "] @ terms[..., : query + 1].sum((0, 1)).softmax(-1)"),
-                    "in your mean, each key counts as much as the attention that it gets.",
+                    "your mean weights each key by the attention that it gets.",
                     "The task asks for the plain mean over all keys that the query may see: .mean(-1).",
                 ),
             ),
-        ),
-        "The best other key": Wrong(
-            lambda terms, query, key: terms[..., key] - terms[..., [i for i in range(query + 1) if i != key]].amax(-1),
-            "you subtract the largest of the other terms.",
-            "The task asks for the lead over the mean of all keys that the query may see.",
-            also=(Change("terms[..., : query + 1].mean(-1)", "terms[..., : query + 1].amax(-1)"),),
         ),
         "One mean for all": Wrong(
             Change("[..., : query + 1].mean(-1)", "[..., : query + 1].mean()"),
@@ -196,9 +190,9 @@ def _copying_cases():
 
 copying = Exercise(
     task=(
-        "Write copying(W_v, W_o, E, U): which letters does a head copy? Return True or False for each letter, "
-        "(letters,): True where the letter that the head raises most is the letter it looks at. W_v is (head_dim, "
-        "d_model), W_o is (d_model, head_dim), and the embedding E and the readout U are (letters, d_model)."
+        "Write copying(W_v, W_o, E, U), which finds the letters that a head copies. W_v is (head_dim, d_model), W_o is "
+        "(d_model, head_dim), and the embedding E and the readout U are (letters, d_model). Return True or False for "
+        "each letter, (letters,): True if the head, when it looks at this letter, raises that letter's score most."
     ),
     answer=copying_solution,
     cases=_copying_cases,
@@ -212,8 +206,8 @@ copying = Exercise(
     wrong={
         "Asked the other way around": Wrong(
             Change("ov.argmax(0)", "ov.argmax(1)"),
-            "for each letter that is said, this asks which letter raises it most.",
-            "Search along the axis of the letters that are said: each letter that is looked at has one winner.",
+            "you ask, for each output letter, which letter raises it most when the head looks there.",
+            "Search along the axis of output letters, so that there is one winner for each letter looked at.",
         ),
         "The embedding for the readout": Wrong(
             lambda W_v, W_o, E, U: (E @ W_o @ W_v @ E.T).argmax(0) == torch.arange(len(E)),
@@ -233,7 +227,7 @@ copying = Exercise(
         "Any raise counts": Wrong(
             lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).diagonal() > 0,
             "you count every letter that the head raises at all.",
-            "A head copies a letter only if it raises this one most.",
+            "A head copies a letter only if it raises that letter most.",
             also=(
                 Wrong(
                     lambda W_v, W_o, E, U: torch.linalg.eigvals(U @ W_o @ W_v @ E.T).real > 0,
@@ -243,26 +237,8 @@ copying = Exercise(
                 Wrong(
                     lambda W_v, W_o, E, U: (U @ W_o @ W_v @ E.T).softmax(0).diagonal() > 0.5,
                     "you ask for a probability above one half.",
-                    "The letter that is raised most may have less: compare argmax(0) with torch.arange(len(E)).",
-                ),
-            ),
-        ),
-        "One number": Wrong(
-            lambda *given: copying_solution(*given).float().mean(),
-            "you return the share of letters that are copied.",
-            "The task asks which ones: True or False for each letter.",
-            also=(
-                *(
-                    Wrong(
-                        lambda W_v, W_o, E, U, score=score, whole=whole: score(
-                            torch.linalg.eigvals(U @ W_o @ W_v @ E.T if whole else W_o @ W_v)
-                        ),
-                        "you return one number for the whole head, computed from eigenvalues.",
-                        "That is another measure of copying. The task asks for True or False for each letter: when "
-                        "the head looks at that letter, is that letter raised most?",
-                    )
-                    for score in (lambda v: v.real.sum() / v.abs().sum(), lambda v: (v.real > 0).float().mean())
-                    for whole in (True, False)
+                    "The letter that is raised most may have a lower probability: compare argmax(0) with "
+                    "torch.arange(len(E)).",
                 ),
             ),
         ),

@@ -7,16 +7,16 @@ one_head = Choose(
     right="itself",
     options={
         'the other two "the"': (
-            "They are spelled alike but far away. A word that is alike in both respects scores higher."
+            "They match in spelling but are far away. A word that matches in both spelling and place scores higher."
         ),
         "its neighbours": (
-            "They are close but spelled differently. A word that is alike in both respects scores higher."
+            "They are close but spelled differently. A word that matches in both place and spelling scores higher."
         ),
         "itself": (
-            "Almost all the ink is on the diagonal. Only the word itself is alike in both spelling and place, and the "
-            "single head adds the two up."
+            "Almost all the ink is on the diagonal. Only the word itself matches in both spelling and place, and the "
+            "single head adds the two similarities."
         ),
-        "all words about equally": "That would take a sum in which no word stands out, but the word itself does.",
+        "all words about equally": "That would be so if no word stood out in the sum, but the word itself does.",
     },
 )
 
@@ -30,7 +30,7 @@ spelling_share = Number(
         (0, 30, "By chance it would be 9 or 18 %, but this head sees nothing except spelling."),
         (30, 85, "Other words share letters, too, but a weight grows much faster than its score."),
     ),
-    other="A share lies between 0 and 100 %: it is part of what the word gives to the others.",
+    other="A share lies between 0 and 100 %: it is a part of the weight that the word gives to the others.",
 )
 
 painter_endings = Choose(
@@ -40,8 +40,8 @@ painter_endings = Choose(
         "painted": "They begin alike, but this head was given only endings, and -ter and -ted share no piece.",
         "no other word": "No other word ends in -ter, but -r and -er count as well, and another word has those.",
         "baker": (
-            "Both end in -r and in -er, two of the three pieces that the head compares. (In nearly all draws, that is; "
-            "with SEED = 6, chance puts another word in front.)"
+            "Both end in -r and in -er, two of the three pieces that the head compares. (This holds in nearly all "
+            "draws; with SEED = 6, chance puts another word in front.)"
         ),
         "The, the word before it": "It is close, but this head does not know where a word is. Heads 2 and 3 do.",
     },
@@ -53,12 +53,12 @@ paler = Choose(
     options={
         "they get paler": (
             "Here, the more questions you ask, the fainter the answers: with fewer features to compare, each word's "
-            "own score has a smaller lead over the others."
+            "score with itself has a smaller lead over its other scores."
         ),
         "they get sharper": "Specialists should know better, but a narrow head has fewer numbers to tell words apart.",
         "they stay as they are": (
-            "The 64 numbers do, but a word's score with itself is the root of the head's size: 8 for 64 features, 2 "
-            "for 4."
+            "The 64 numbers stay, but a word's score with itself is the square root of the head's size: 8 with 64 "
+            "features, 2 with 4."
         ),
     },
 )
@@ -68,14 +68,15 @@ two_matrices = Choose(
     right="as sharp with 16 heads as with 1",
     options={
         "paler with 16 heads, as before": (
-            "They got paler because each query was equal to its key, and two matrices take that lead away."
+            "With equal queries and keys, each word scored highest with itself. With two matrices, it no longer does."
         ),
         "sharper with 16 heads than with 1": (
-            "Fewer features make a noisier score, but the root of head_dim makes up for exactly that (lesson 02)."
+            "Fewer features make a noisier score, but dividing by the root of head_dim makes up for exactly that "
+            "(lesson 02)."
         ),
         "as sharp with 16 heads as with 1": (
-            "So the fading came from our picture, not from narrow heads. Now no word has a lead with itself, and "
-            "dividing by the root of head_dim keeps the spread of all scores the same."
+            "So the maps faded because queries and keys were equal, not because heads were narrow. Now no word's score "
+            "with itself has a lead, and dividing by the root of head_dim keeps the spread of all scores the same."
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""The predictions of lesson 01: what q and k are for, what a projection touches, what a head sees, how it is stored."""
+"""The predictions of lesson 01: what q and k do, what a projection touches, what a head sees, and how it is stored."""
 
 from mhacourse.prediction import Choose, Number
 
@@ -23,12 +23,12 @@ rows_that_change = Choose(
     right="row 1 only",
     options={
         "all rows: it is attention": (
-            "The weights mix tokens later on, but a projection multiplies each row by W on its own."
+            "The attention weights mix tokens later on, but a projection multiplies each row by W separately."
         ),
         "row 1 only": "Each row of the product comes from one row of tokens: a projection never mixes tokens.",
         "row 1 and those after it": (
-            "A network that reads from left to right works like that, but a matrix product computes each row on "
-            "its own."
+            "A network that reads from left to right works like that, but a matrix product computes each row "
+            "separately."
         ),
     },
 )
@@ -37,7 +37,7 @@ linear_weight = Choose(
     about="the shape of nn.Linear(4, 2).weight",
     right="(2, 4)",
     options={
-        "(4, 2)": "Those are the sizes of W in x @ W, but the layer stores the transpose and computes x @ weight.T.",
+        "(4, 2)": "That is the shape of W in x @ W, but the layer stores the transpose and computes x @ weight.T.",
         "(2, 4)": "Out comes before in: there is one row for each output. The layer computes x @ weight.T.",
         "(2, 5)": "One more column could hold the bias, but torch keeps it separately, in linear.bias.",
     },
@@ -50,10 +50,12 @@ features_seen = Number(
     unit="of 512",
     why="Each number of q is made from the whole token, before anything is cut.",
     guesses=(
-        (64, 64, "512 / 8 is the width of a head, but what is split is the projection's output, not its input."),
+        (64, 64, "512 / 8 is the width of a head, but the split applies to the projection's output, not to its input."),
         (0, 8, "There are 8 heads, but no number of q is made from so few features."),
     ),
-    other="Each number of q is a sum over a whole row of the weight, which leaves out none of the 512 features.",
+    other=(
+        "Each number of q is a sum over a whole row of the weight, and a row has an entry for each of the 512 features."
+    ),
 )
 
 blind_directions = Number(
@@ -63,8 +65,12 @@ blind_directions = Number(
     unit="of 512",
     why="64 numbers can tell 64 directions apart. The other 512 - 64 are the blind spot.",
     guesses=(
-        (0, 0, "Each feature counts, but 64 sums of 512 numbers cannot tell all their changes apart."),
-        (64, 64, "It notices 64 directions, one for each of its numbers. It is blind to all the others, 512 - 64."),
+        (0, 0, "Each feature counts, but 64 sums of 512 features each cannot tell all changes apart."),
+        (
+            64,
+            64,
+            "The head notices 64 directions, one per number of its query. It is blind to the other 512 - 64.",
+        ),
     ),
     other="64 numbers can tell at most 64 of 512 directions apart; the rest go unnoticed.",
 )
@@ -78,11 +84,11 @@ same_start = Choose(
             "out."
         ),
         "neither: they are the same layer": (
-            "With the same numbers they are, but Xavier draws numbers that depend on the shape of a weight."
+            "With the same numbers they are, but the numbers that Xavier draws depend on the shape of the weight."
         ),
         "those of separate layers": (
-            "Xavier draws smaller numbers for a larger weight. A score multiplies two of them, so in a fused layer the "
-            "spread of the scores is halved."
+            "Xavier draws smaller numbers for a larger weight. A score multiplies two projections, so in a fused layer "
+            "the spread of the scores is halved."
         ),
     },
 )
@@ -95,8 +101,8 @@ same_cut = Choose(
             "Only the order of two steps has changed, but the first step decides which rows a head gets."
         ),
         "other q, k and v, in the right shapes": (
-            "Cutting by head first gives head 0 the first 192 rows, and all of these make q, because the three weights "
-            "are on top of each other."
+            "Cutting by head first gives head 0 the first 192 rows, and all of these belong to q, because the three "
+            "weights are stacked on top of each other."
         ),
         "k and v exchanged, q right": "It is not that orderly: only the query of head 0 is right, and that by chance.",
     },

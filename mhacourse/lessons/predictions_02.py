@@ -6,7 +6,7 @@ share_of_animal = Choose(
     about="how much larger the share is for a score twice as large, 4 against 2",
     right="about seven times",
     options={
-        "twice": "Twice the score suggests twice the share. But a softmax takes e to the power of each score first.",
+        "twice": "Twice the score suggests twice the share. But a softmax first takes e to the power of each score.",
         "about seven times": (
             "e² is about 7.4. A softmax takes e to the power of each score, so the lead of 2 counts, not the factor "
             "of 2."
@@ -20,7 +20,8 @@ query_of_zeros = Choose(
     right="the plain mean of all values",
     options={
         "the plain mean of all values": (
-            "It scores 0 with every key. Equal scores give equal shares, so it takes a mean without choosing anything."
+            "A query of zeros scores 0 with every key. Equal scores give equal shares, so the query averages all "
+            "values and prefers none."
         ),
         "its own value": "Nothing tells a token to look at itself, and zeros agree equally with every key.",
         "nothing": "Its scores are all 0, but scores are not weights: e to the power of 0 is 1, for every key.",
@@ -33,7 +34,7 @@ growth_of_variance = Choose(
     options={
         "it stays the same": "Every feature keeps its variance of 1, but four times as many terms are added.",
         "it grows by a factor of 2": (
-            "That is the typical score, the root of the variance. The variance adds up term by term."
+            "A typical score, the root of the variance, grows by that much. The variance itself adds up term by term."
         ),
         "it grows by a factor of 4": (
             "Each product of two features has variance 1, and the variances of independent terms add up, so the "
@@ -47,9 +48,12 @@ shrinking_reaction = Choose(
     about="how much less a weight reacts when another score is ahead by 10",
     right="by a factor of thousands",
     options={
-        "by a factor of ten": "The gap goes into an exponent: e to the power of 10 is 22,000.",
+        "by a factor of ten": (
+            "The gap goes into an exponent: the reaction falls with e to the power of -10, and that is far less than "
+            "1/10."
+        ),
         "by a factor of a hundred": "Ten squared is a hundred, but the gap is not squared: it is an exponent of e.",
-        "by a factor of thousands": "w(1 - w) falls with e to the power of the gap, so a quarter becomes 5e-5.",
+        "by a factor of thousands": "The reaction, w(1 - w), falls exponentially with the gap, from a quarter to 5e-5.",
     },
 )
 
@@ -58,12 +62,12 @@ last_query = Choose(
     right="that of every token",
     options={
         "only that of the last token": (
-            "That would be so with a softmax over the keys, where each query shares out a whole of its own."
+            "That would be so with a softmax over the keys, where each query has its own unit of weight to hand out."
         ),
-        "those of the tokens that look at it": ("They look at its key and take its value, and neither has changed."),
+        "those of the tokens that look at it": "They use the last token's key and value, and neither has changed.",
         "that of every token": (
-            "Each key now hands out one unit of itself, and the queries compete for it: if one gets more, the others "
-            "get less."
+            "Each key now hands out one unit of weight, and the queries compete for it: if one query gets more, the "
+            "others get less."
         ),
     },
 )
@@ -72,11 +76,13 @@ mask_and_wrong_axis = Choose(
     about="whether a causal mask repairs a softmax over the queries",
     right="no: nearly all outputs still change",
     options={
-        "no: nearly all outputs still change": "Later queries are still part of the sum that divides each column.",
+        "no: nearly all outputs still change": (
+            "Later queries are still part of the sum that each column is divided by."
+        ),
         "partly: every second output still changes": "The mask hides half of the scores, not half of the columns.",
         "yes: what is hidden cannot matter": (
-            "Hidden scores do not matter. But later queries may see earlier keys, quite legally, and they share a "
-            "column."
+            "Hidden scores do not matter. But later queries may legally see earlier keys, so they share columns with "
+            "earlier queries."
         ),
     },
 )

@@ -8,11 +8,11 @@ which_split = Choose(
     options={
         "the same numbers in the same places": "The shape is right, but the view cuts the sentence, not the features.",
         "the same numbers in each head, in another order": (
-            "It is not just the order: head 0 now holds 2 and 3, which belong to head 1."
+            "It is not just the order: head 0 now holds the numbers 2 and 3, which belong to head 1."
         ),
         "different numbers in each head": (
-            "It takes both steps: the first cuts each token's features into heads, and the second brings the heads to "
-            "the front. The view alone cuts the sentence, so head 0 gets tokens 0 and 1 whole."
+            "A correct split takes two steps: the first cuts each token's features into heads, and the second brings "
+            "the heads to the front. The view alone cuts the sentence, so head 0 gets all of tokens 0 and 1."
         ),
     },
 )
@@ -22,10 +22,11 @@ place_of_23 = Choose(
     right="head 1, row 1",
     options={
         "head 1, row 1": (
-            "Counting row by row from 0, 23 is at place 11. Head 1 begins at place 8, and its rows hold 2 numbers each."
+            "If you count row by row from 0, the number 23 is at place 11. Head 1 begins at place 8, and its rows hold "
+            "2 numbers each."
         ),
         "head 1, row 2": "That is where it belongs. The view alone gets the head right here, but not the row.",
-        "head 0, row 3": "Counting row by row from 0, head 0 ends at place 7, just before token 2 begins.",
+        "head 0, row 3": "If you count row by row from 0, head 0 ends at place 7, just before token 2 begins.",
     },
 )
 
@@ -38,20 +39,27 @@ five_that_share = Number(
         (0, 1, "A transposed matrix looks like a new one. Only its strides are new; the numbers stay where they are."),
         (2, 2, "permute is transpose by another name: it swaps strides, too."),
         (4, 4, "reshape copies only when it must, and after a transpose it must."),
-        (5, 5, "Numbers in a new order cannot be read off the old line, so contiguous has to write a new one."),
+        (
+            5,
+            5,
+            "contiguous puts the numbers into a new order, so it has to write them to a new piece of memory.",
+        ),
     ),
     other="There are only five of them.",
     unit="of 5",
 )
 
 number_1_of_the_fold = Choose(
-    about="which sample and head is number 1 of the folded axis",
+    about="which sample and head stand at index 1 of the folded axis",
     right="sample 0, head 1",
     options={
         "sample 1, head 0": (
-            "That puts the heads outside, with all samples of head 0 first. It is legal, but it is a different layout."
+            "That puts the head axis first: all samples of head 0, then all of head 1. It is legal, but it is a "
+            "different layout."
         ),
-        "sample 0, head 1": "All heads of a sample come together: head i of sample b is number b · num_heads + i.",
+        "sample 0, head 1": (
+            "All heads of a sample are next to each other: head i of sample b is number b · num_heads + i."
+        ),
         "half of each": "A reshape that mixes samples would do that, but here each head stays with its sample.",
     },
 )
@@ -61,8 +69,8 @@ future_pairs_of_the_wrong_split = Number(
     right=(3, 3),
     right_text="three",
     why=(
-        "Head 1 begins with token 2, so its first rows, which go to outputs 0 and 1, show the future. Its third row "
-        "already belongs to token 3, and it goes to output 2."
+        "Row t of each head goes to output t, but head 1 begins with token 2. Its first two rows bring token 2 to "
+        "outputs 0 and 1, and its third row brings token 3 to output 2."
     ),
     guesses=(
         (0, 0, "The mask is right. But it hides rows, and the rows are no longer tokens."),
@@ -94,10 +102,11 @@ tests_that_the_wrong_split_passes = Choose(
     options={
         "all three": "None of them looks at where a single number ends up.",
         "the shape and the ones": (
-            "The way there and back passes as well, because the wrong merge exactly undoes the wrong split."
+            "The round trip passes as well, because the wrong merge exactly undoes the wrong split."
         ),
         "the shape only": (
-            "Ones look the same in every position, too, and in a round trip, two identical mistakes cancel out."
+            "An input of ones looks the same in every position, so it shows nothing, and in a round trip the two "
+            "mistakes cancel out."
         ),
     },
 )

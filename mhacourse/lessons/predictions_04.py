@@ -19,7 +19,7 @@ padded_and_alone = Choose(
     right="clearly different ones",
     options={
         "the same: padding means nothing": (
-            "To us it does. To the layer, <pad> is a token with a vector, a key and a value."
+            "To us, yes. To the layer, <pad> is a token with a vector, a key and a value."
         ),
         "nearly the same": "It is five tokens against two, so the padding has most of the keys.",
         "clearly different ones": "Without a mask, a good part of the weight goes to words that are not there.",
@@ -31,11 +31,13 @@ joining_blocked_masks = Choose(
     right="or, |",
     options={
         "and, &": (
-            "That joins masks in which True means may attend, where both must allow. With blocking, it is the other "
-            "way round."
+            "That joins masks in which True means may attend, since both masks must allow a key. With blocking, it is "
+            "the other way round."
         ),
-        "or, |": "One mask is enough to block a key: what both allow is what neither blocks.",
-        "plus, +": "That joins masks of 0 and -inf. With booleans it gives no mask at all or, by luck, an or.",
+        "or, |": "One mask is enough to block a key, so a key is visible only if neither mask blocks it.",
+        "plus, +": (
+            "That joins masks of 0 and -inf. Adding booleans gives no mask at all or, by luck, the same result as |."
+        ),
     },
 )
 
@@ -49,7 +51,7 @@ mask_upside_down = Choose(
         "it returns NaN in the rows that are wrong": (
             "Only a row with nothing to see could do that. Here 20 of 21 rows do see something, just the wrong things."
         ),
-        "it stops with an error that names the mask": "It cannot know: upside down, the mask is still a legal one.",
+        "it stops with an error that names the mask": "SDPA cannot know: an upside-down mask is still a legal mask.",
     },
 )
 
@@ -57,12 +59,12 @@ float_triangle = Number(
     about="how much weight goes to the future when a float triangle of 0 and 1 is the mask",
     right=(15, 45),
     right_text="about a quarter, 15 to 45 %",
-    why='Floats are added, here 1 for the past and 0 for the future, so "never" is a mere -1.',
+    why="A float mask is added to the scores: 1 for the past, 0 for the future. The future is held back by a mere 1.",
     guesses=(
         (0, 5, "0 looks like a block. But it is added to the scores, and adding 0 blocks nothing."),
-        (45, 100, "It is less: past scores get 1 more than future scores, a factor of e for each key."),
+        (45, 100, "It is less: each past score gets 1 more than a future one, so its weight grows by a factor of e."),
     ),
-    other="Some of the weight goes there, but less than half: the past gets a factor of e more.",
+    other="Some of the weight goes there, but less than half, since each past key gains a factor of e.",
     unit="%",
 )
 
@@ -70,7 +72,7 @@ never_added_in_float64 = Choose(
     about="the softmax of a row of blocked scores when -1e9 is added in float64",
     right="as if there were no mask",
     options={
-        "NaN": "That is what -inf gives, 0/0. A number, however large, is still a number.",
+        "NaN": "-inf would give NaN, because 0/0 is NaN. But -1e9 is a finite number.",
         "all shares alike": "They would be in float32, where -1e9 swallows the scores. float64 keeps them.",
         "as if there were no mask": "All scores move by the same amount, and a softmax sees only differences.",
     },
@@ -80,9 +82,9 @@ gradients_beside_a_nan = Choose(
     about="when one empty row leaves the gradients of the others fine",
     right="when scores are replaced and weights cleaned",
     options={
-        "when scores are replaced and weights cleaned": "Each of the two stops the NaN on one side of the softmax.",
+        "when scores are replaced and weights cleaned": "Each step keeps NaN out on one side of the softmax.",
         "whenever nan_to_num cleans the weights afterwards": (
-            "It cleans what comes after, but the NaN inside the softmax still reaches W_q and W_k."
+            "It cleans the weights, but in the backward pass the NaN inside the softmax still reaches W_q and W_k."
         ),
         "always: the loss leaves it out": "The row's gradient is 0, but 0 times NaN is NaN.",
     },
@@ -95,9 +97,12 @@ dropout_places = Choose(
         "anywhere: dropout is fair everywhere": (
             "It is fair to each number, but the softmax that follows the scores does not preserve the mean."
         ),
-        "on the weights and on the output": "After either of them come only sums, and a sum preserves the mean.",
+        "on the weights and on the output": (
+            "From either place on, there are only sums, and a sum preserves the mean."
+        ),
         "on the scores, since rows then still sum to 1": (
-            "They do. But a row that sums to 1 can still be a different row on average, and here it is."
+            "They do. But a row that sums to 1 can still differ, on average, from the row without dropout. Here it "
+            "does."
         ),
     },
 )
@@ -109,7 +114,7 @@ one_query_is_causal = Number(
     why="The triangle is aligned at the top left, so query 0 belongs to key 0.",
     guesses=(
         (6, 6, "It is the newest token, so it should see all six. But the triangle is drawn from the other corner."),
-        (5, 5, "Everything that came before it sounds right, but the triangle is drawn from the other corner."),
+        (5, 5, "You may want it to see everything before it, but the triangle is drawn from the other corner."),
     ),
     other="It gets the first row of a triangle that begins at the top left.",
     unit="of 6",

@@ -11,7 +11,7 @@ cross_weights = Choose(
             "There is a row for each query, a weight for each key, and a map for each head of each sentence."
         ),
         "(3, 8, 12, 4)": "Rows belong to queries, and columns to keys.",
-        "(3, 8, 16, 16)": "The two sequences are never joined: one asks, the other answers.",
+        "(3, 8, 16, 16)": "The two sequences are never joined: one gives the queries, the other the keys.",
     },
 )
 
@@ -20,8 +20,8 @@ textbook_maps = Number(
     right=(2, 2),
     right_text="2, one for each sample",
     why=(
-        "Equal keys get equal scores, so each map is uniform over what the mask allows, and that differs between the "
-        "samples."
+        "Equal keys get equal scores, so each map is uniform over the keys that the mask allows. Each sample allows "
+        "different keys."
     ),
     guesses=(
         (1, 1, "All maps are uniform, but over three keys in one sample and over two in the other."),
@@ -36,7 +36,10 @@ textbook_maps = Number(
             "Random weights suggest ten different maps, but all keys are the same vector: no head can tell them apart.",
         ),
     ),
-    other="The keys are all alike, so no head can prefer one. Only the mask makes maps differ, one for each sample.",
+    other=(
+        "The keys are all alike, so no head can prefer one. Only the mask makes maps differ, and each sample has one "
+        "mask."
+    ),
     unit="of 10 maps",
 )
 
@@ -46,7 +49,8 @@ in_float64 = Choose(
     options={
         "it stays as it is": "It would if one of the ways computed a different formula.",
         "it shrinks to around 1e-14": (
-            "It is rounding, and float64 keeps 29 bits more, so each error is some 500 million times smaller."
+            "The difference is rounding, and float64 keeps 29 more bits, so each error is some 500 million times "
+            "smaller."
         ),
         "it vanishes: all are exactly equal": "Each way adds in a different order and rounds differently, even here.",
         "it halves": "Each bit halves the error, and there are 29 more of them.",
@@ -57,7 +61,7 @@ keras_key_dim = Choose(
     about="how many features a head has with num_heads=8, key_dim=512 in Keras",
     right="512",
     options={
-        "64": "It would be 64 in torch, which is told the width of all heads together. Keras is told the size of one.",
+        "64": "It would be 64 in torch, where you give the width of all heads together, not the size of one.",
         "512": "key_dim is the size of one head, so these are eight wide heads, with eight times the parameters.",
         "8": "That is how many heads there are, and it says nothing about their size.",
     },
@@ -68,7 +72,8 @@ moved_samples = Choose(
     right="all three",
     options={
         "only sample 0": (
-            "It should be so, but without batch_first=True this module treats the first axis as the token axis."
+            "That is how it should be, but without batch_first=True this module treats the first axis as the token "
+            "axis."
         ),
         "none, it raises an error": (
             "That would be kind, but (3, 5, 512) could just as well be three tokens of five samples."
@@ -85,8 +90,8 @@ batch_second_map = Choose(
     right="(12, 3, 3)",
     options={
         "(12, 3, 3)": (
-            "The layer sees 12 samples of 3 tokens, and averages over the heads. The shape of the map shows what the "
-            "shape of the output hides."
+            "The layer sees 12 samples of 3 tokens, and it averages the maps over the heads. The shape of the output "
+            "hides this; the shape of the map shows it."
         ),
         "(3, 12, 12)": "This is the map that you wanted, averaged over the heads. To get it, set batch_first=True.",
         "(3, 8, 12, 12)": "To get eight maps, set average_attn_weights=False; to get 12 by 12, set batch_first=True.",

@@ -7,13 +7,13 @@ parameters_of_heads = Choose(
     right="not at all",
     options={
         "eight times as many": (
-            "Pictures suggest it, but each head's matrices are an eighth as tall as those of a single head."
+            "Pictures suggest it, but each of eight heads has matrices only an eighth as tall as a single head's."
         ),
         "a few more, to join the heads": "W_o joins them, but a layer with one head has it as well.",
         "not at all": (
             "There are four matrices and four biases either way; num_heads only says how their outputs are cut."
         ),
-        "an eighth as many": "One of the eight heads is that small, but there are eight of them.",
+        "an eighth as many": "Each of the heads is that small, but there are eight of them.",
     },
 )
 
@@ -21,9 +21,9 @@ lookups_by_heads = Choose(
     about="what accuracy 1, 2, 4 and 8 heads reach on two lookups, with the same number of parameters",
     right="one about a half, the others nearly all",
     options={
-        "all four about the same": "They have the same parameters, and yet one head is left far behind.",
+        "all four about the same": "They have equally many parameters, and yet a single head is left far behind.",
         "one about a half, the others nearly all": (
-            "The second head brings the second lookup, if training finds it. More heads find it every time."
+            "A second head makes the second lookup possible, if training finds it. With more heads, it always does."
         ),
         "a little more with each head, eight the most": (
             "There are only two places to look at, so the second head brings all that was missing."
@@ -37,11 +37,11 @@ two_of_eight = Choose(
     right="between 60 and 90 %",
     options={
         "about 99 %, as with two heads from the start": (
-            "These two did not have to do it alone: each relied on the others for the rest."
+            "In training, these two never worked alone: each relied on the others for the rest."
         ),
         "between 60 and 90 %": (
             "Each lookup is the work of several heads, and their contributions add up. A single head brings only a "
-            "part: often enough for the right answer, but not always."
+            "part, which often suffices for the right answer, but not always."
         ),
         "about a half, as with a single head": "Two of them have two maps, so they know more than a single head does.",
         "6 %, as by guessing": "The heads' parts add up, and two parts are worth something.",
@@ -53,14 +53,14 @@ wrong_answers = Choose(
     right="the token of the other lookup",
     options={
         "any token, as by guessing": (
-            "Then it would know one lookup and guess the other. That would score the same, but with twice the loss."
+            "Then it would know one lookup and guess the other. That gives the same score but twice the loss."
         ),
         "a token next to the right one": (
             "Its map is sharp enough to avoid that: nearly all of the weight is on the two right places."
         ),
         "the token of the other lookup": (
-            "It looks at both places, so both tokens are in its one mixture. For both questions it mostly names the "
-            "token with a little more weight, and is right for one."
+            "It looks at both places, so its one mixture contains both tokens. It mostly answers both questions with "
+            "the token that has a little more weight, so one of its answers is right."
         ),
     },
 )
@@ -70,14 +70,16 @@ what_helps_one_head = Choose(
     right="one lookup in place of two",
     options={
         "one lookup in place of two": (
-            "Then one map is all it needs, and one head finds that every time. The other three changes leave the "
-            "single head where it was."
+            "For one lookup, a single map is enough, and one head finds it every time. The other three changes leave "
+            "the single head where it was."
         ),
         "three times as many steps": "The loss had stopped falling long before.",
         "a head four times as wide, with three times the parameters": (
             "A wider head aims better, but it still gives each position only one mixture."
         ),
-        "a second head that is tied to the first": "Both have the same map, so together they know no more than one.",
+        "a second head that is tied to the first": (
+            "Both have the same map, so together they know no more than one head does."
+        ),
     },
 )
 
@@ -89,13 +91,13 @@ same_weights_more_heads = Choose(
             "The features are only cut, and no weight has changed. But something after the cut does change."
         ),
         "by one to five percent": (
-            "The cut looks like a detail of storage, but it cuts the scores, too, and so it makes different maps."
+            "The cut looks like a detail of storage, but it also cuts the scores, so the maps become different."
         ),
         "between a quarter and two thirds": (
             "That is far more than rounding, though no weight has changed. The next question asks where it comes from."
         ),
         "as far as two layers with other weights": (
-            "Such layers share not a single number; here all weights are the same."
+            "Two such layers have no number in common; here all weights are the same."
         ),
     },
 )
@@ -105,7 +107,7 @@ one_map_for_all = Choose(
     right="not at all",
     options={
         "not at all": "The same map mixes all features, so it does not matter how they are cut.",
-        "about half as far": "What is split and then merged is back where it was.",
+        "about half as far": "Splitting and then merging puts everything back where it was.",
         "just as far": (
             "The split is what you see in the code, but it only decides which feature belongs to which head."
         ),
@@ -117,7 +119,7 @@ operations_of_heads = Choose(
     right="just as many",
     options={
         "eight times as many": "There are eight maps, but each of their scores multiplies an eighth of the features.",
-        "an eighth as many": "Each head is an eighth of the work, but all eight have to be done.",
+        "an eighth as many": "Each head takes an eighth of the work, but all eight have to be computed.",
         "just as many": "There are eight times as many maps, each made from an eighth of the features.",
     },
 )
@@ -137,14 +139,14 @@ saved_projections = Choose(
     right="q = k alone",
     options={
         "all but the merged matrix": (
-            "With k = v, for example, a head reads the same vector that a token is found by, and it can still look "
+            "With k = v, for example, a head finds a token and reads it by the same vector, but it can still look "
             "where it wants."
         ),
-        "v = x alone": "Then the head reads the token itself, and W_o can transform that as it likes.",
+        "v = x alone": "Then the head reads the token itself, and W_o can transform it in any way.",
         "the merged matrix alone": "It has more freedom than its two factors, and trains as well as they do.",
         "q = k alone": (
-            "Its scores are the same in both directions, but a lookup goes one way. It can still be learned, only more "
-            "slowly."
+            "Its scores are the same in both directions, but a lookup goes one way. The lookup can still be learned, "
+            "only more slowly."
         ),
     },
 )

@@ -12,7 +12,7 @@ true_of_200 = Number(
         (180, 200, "It was true once, and the argument sounds like mathematics. But a law does not fail this often."),
         (0, 20, "In general the two do differ, so one True may have been luck. But luck does not come this often."),
     ),
-    other="It is rather more than half: too often for luck, and too rarely for a law.",
+    other="It is a number of seeds out of 200.",
 )
 
 spread_of_scores = Choose(
@@ -20,12 +20,13 @@ spread_of_scores = Choose(
     right="by thousands",
     options={
         "by a few units": (
-            "The scale keeps them close for features around 0, but here all features are large and positive."
+            "The scale keeps the scores close together for features around 0, but here all features are large and "
+            "positive."
         ),
         "by thousands": (
-            "Each feature of q and k is a sum of 512 positive numbers, and each score is a sum of 512 products of "
-            "those, so it is in the hundreds of thousands. A difference of a few per cent is then a difference of "
-            "thousands."
+            "Each feature of q and k is a sum of 512 positive numbers, and each score is a sum of 512 products of two "
+            "such features, so it is in the hundreds of thousands. A difference of a few per cent is then a difference "
+            "of thousands."
         ),
         "hardly at all, they are nearly equal": "For their size they are, but a softmax sees only differences.",
     },
@@ -36,7 +37,7 @@ leaves_most_true = Choose(
     right="two tokens in place of ten",
     options={
         "normal input in place of uniform": (
-            "Scores stay large, but a token's sum may be near 0, and then each head follows its own noise."
+            "Scores stay large, but a token's features may sum to nearly 0, and then each head follows its own noise."
         ),
         "weights around 0 in place of positive ones": "This takes away exactly what made one token the loudest.",
         "two tokens in place of ten": (
@@ -67,7 +68,7 @@ where_one_head_looks = Choose(
     right="at mat alone",
     options={
         "at mat alone": "Adding scores multiplies weights, and only mat has a large weight in both.",
-        "at cat and rug, where the heads differ": "Each is liked by one head, but scores lowest in the other.",
+        "at cat and rug, where the heads differ": "Each of them scores high in one head but lowest in the other.",
         "at cat, mat and rug alike": (
             "That would be so if the maps were added. But the scores are added, before the softmax."
         ),
@@ -82,7 +83,7 @@ blocks_with_gradient = Choose(
             "Outputs and blocks are numbered alike, but a single head makes its map from all blocks."
         ),
         "with eight heads the first, with one head all": (
-            "What head 0 writes depends only on head 0's map. The single head has only one map, made from all blocks."
+            "The output of head 0 depends only on head 0's map. The single head has only one map, made from all blocks."
         ),
         "with eight heads all, with one head all": (
             "Every block sees the input, but seven of the heads write nothing that this loss looks at."
@@ -94,9 +95,9 @@ weights_in_the_other_model = Choose(
     about="what accuracy the weights of four trained heads reach in a model with one head",
     right="about a half",
     options={
-        "nearly 100 %, as with four": "All shapes match, but training has fitted each block to a softmax of its own.",
+        "nearly 100 %, as with four": "All shapes match, but training has fitted each block to its own softmax.",
         "about a half": (
-            "That is less than a single head finds by itself, because these weights were made for four maps."
+            "A single head with its own training reaches more than that, but these weights were trained for four maps."
         ),
         "as much as guessing, 6 %": "The values still fit, and the single map looks where the four agree.",
     },
@@ -116,7 +117,8 @@ keys_of_one_feature = Number(
         (
             21,
             64,
-            "You would think that 20,000 queries ask in many ways. With one feature there are only two: more, or less.",
+            "You would think that 20,000 queries want many different things. With one feature, they want either more "
+            "or less.",
         ),
     ),
     other="Each query has one first choice, so the answer is between 1 and 64.",
@@ -128,8 +130,10 @@ bias_to_spare = Choose(
     options={
         "that of q": "It looks like the twin of b_k, but it meets a different key in each column.",
         "that of k": "It adds the same number to all scores of a query, and a softmax sees only differences.",
-        "that of v": "Every row mixes it in, so you can move it into b_o, but you cannot leave it out.",
-        "none: each moves the output": "A bias that moves a whole row of scores alike is gone after the softmax.",
+        "that of v": "Every output contains it, so you can move it into b_o, but you cannot leave it out.",
+        "none: each moves the output": (
+            "A bias that shifts a whole row of scores by the same amount is gone after the softmax."
+        ),
     },
 )
 

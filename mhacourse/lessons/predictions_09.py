@@ -11,7 +11,7 @@ unsplit_map = Choose(
             "W_o takes heads * d_model features, whether they come from four heads joined or from one wide head."
         ),
         "an error in the product of queries and keys": (
-            "The two are equally wide, and the product asks for nothing more."
+            "Queries and keys are equally wide, and the product needs nothing more."
         ),
         "nothing: weights and shapes are all right": (
             "The scores come out as (B, T, T) instead of (B, 4, T, T), but nobody looks at their shape, and the output "
@@ -37,14 +37,14 @@ wide_memory = Choose(
     right="more, but not eight times as much",
     options={
         "eight times as much": (
-            "Weights and FLOPs do grow that much. But most of what is kept here is maps, and maps do not grow."
+            "Weights and FLOPs do grow that much. But here the layer keeps mostly maps, and maps do not grow."
         ),
         "just as much: the maps are what counts": (
             "The maps stay the same, but queries, keys and values are kept, too, and they grow."
         ),
         "more, but not eight times as much": (
-            "The maps are part of both sums and only the rest grows, so the total grows by a factor of just 1.8. In a "
-            "fused kernel, which stores no maps, the factor is 6.5, because the input is still the same."
+            "Both layers keep equally many maps and only the rest grows, so the total grows by a factor of just 1.8. "
+            "In a fused kernel, which stores no maps, the factor is 6.5 and not 8, because the input does not grow."
         ),
     },
 )
@@ -54,7 +54,7 @@ three_runs = Choose(
     right="it is wider than from .55 to .57",
     options={
         "it is wider than from .55 to .57": (
-            "It reaches from below .54 to above .58. Three runs say little about how far runs scatter, so t is 4.3."
+            "It reaches from below .54 to above .58. Three runs say little about their spread, so the factor t is 4.3."
         ),
         "it is just from .55 to .57": (
             "That is where the runs are, but all three may be on the same side of their true mean."
@@ -72,11 +72,15 @@ shrunk_width = Number(
     why="The heads' weights grow with the square of d_model, the embeddings and the readout with d_model itself.",
     guesses=(
         (3, 5, "32 / 8 would be right if the weights grew with d_model. The heads' weights grow with its square."),
-        (10, 13, "32 / √8 is 11, but only the heads' weights grow with the square, so a little more is left."),
+        (
+            10,
+            13,
+            "32 / √8 is 11. But only the heads' weights grow with the square of d_model, so it can be a little larger.",
+        ),
         (
             32,
             32,
-            "With 32 features the model would have four and a half times the weights, and nothing would be equal.",
+            "With 32 features, the model would have four and a half times as many weights, not equally many.",
         ),
     ),
     other="The heads have 8 · 4 · d² weights instead of 4 · 32², and embeddings and readout have 128 · d: try d = 14.",
@@ -84,7 +88,7 @@ shrunk_width = Number(
 )
 
 best_arm = Choose(
-    about="which arm wins at equal cost",
+    about="which variant wins at equal cost",
     right="eight narrow heads",
     options={
         "eight wide heads, as many weights": "All six answers must pass through 14 features instead of 32.",
@@ -104,7 +108,7 @@ curve_of_heads = Choose(
     options={
         "up all the way": "Up to eight it helps, but with thirty-two heads, each gets only one of the 32 features.",
         "up, and then level": "Spare heads are not free: each new one makes the others narrower.",
-        "down all the way": "Heads do get narrower from the start. But a single one can only average six places.",
+        "down all the way": "Heads do get narrower from the start. But a single head can only average six places.",
         "up, and down again": "The curve is an arch: too few heads average, and too many are too narrow.",
     },
 )
@@ -113,7 +117,7 @@ thick_enough = Choose(
     about="how many features each of thirty-two heads needs",
     right="three each",
     options={
-        "three each": "The eight heads that did best had four each. With so many heads, one feature less is enough.",
+        "three each": "The eight heads that did best had four each. With so many heads, three are enough.",
         "four each, like the eight heads that did best": "That would do, but so many heads can be a little narrower.",
         "sixteen each, half of the model": "That would do, but it costs far more than it must.",
         "all thirty-two: no head may be made smaller": "That would do, but it takes over 20 times the FLOPs.",

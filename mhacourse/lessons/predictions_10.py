@@ -21,8 +21,8 @@ layers_that_learn = Choose(
             "Fewer weights are often easier to train, but here two looks must follow each other."
         ),
         "only the one with two layers": (
-            "It names nearly all letters correctly, and the model with one layer about one in five. The task takes two "
-            "looks, one after the other."
+            "It names nearly all letters correctly, and the model with one layer only about one in five. The task "
+            "needs two looks, one after the other."
         ),
         "neither": "No fixed distance tells what comes next, but heads compare contents, and that is enough.",
     },
@@ -34,7 +34,7 @@ induction_heads = Choose(
     options={
         "one": "One would do, but each of the others also lowers the loss by helping.",
         "all four": (
-            "One would do, but each of them lowers the loss by helping, so all four end up with the same pattern."
+            "One head would do, but each head that helps lowers the loss, so all four end up with the same pattern."
         ),
         "none: it is the first layer that finds the place": (
             "The first layer cannot find it, because no key knows its neighbours before that layer has run."
@@ -50,8 +50,8 @@ heads_and_alignment = Choose(
         "several heads show pieces of it, none all": (
             "Nearly every word is found by some head, but no head finds all of them."
         ),
-        "every head shows all of it": "All four could, but what one head has found, the others need not look for.",
-        "no head shows any of it": "The English word has to come from somewhere, and this is its only way in.",
+        "every head shows all of it": "All four could, but the others need not look for what one head has found.",
+        "no head shows any of it": "The English word has to come from somewhere, and these heads are its only way in.",
     },
 )
 
@@ -64,7 +64,7 @@ straight_ahead = Number(
         (
             0,
             30,
-            "It knows nothing, so you would expect next to nothing. But the two languages mostly keep the same order.",
+            "It knows nothing, so you would expect few hits. But the two languages mostly keep the same order.",
         ),
         (30, 55, "Some words move, but fewer than you think: only colours and negations break the order."),
         (75, 100, "Most words do stay. But each colour changes places with its noun, and a negation moves two words."),
@@ -77,9 +77,9 @@ strongest_cell = Choose(
     about="the largest weight of the untrained head",
     right="less than .5",
     options={
-        "less than .5": "The ink only says that no other cell of this panel has more weight.",
+        "less than .5": "The ink only says that no other cell in this panel has more weight.",
         "about .75": "You cannot see it in the picture, because each panel has a scale of its own.",
-        "nearly 1 as well": "It has as much ink, but each panel gives the most ink to its own largest weight.",
+        "nearly 1 as well": "It gets as much ink, but in each panel, the largest weight gets the most ink.",
     },
 )
 
@@ -102,10 +102,10 @@ typical_separator = Number(
         (
             0,
             9,
-            "They are not words, so nothing should be there. But a row must sum to 1, and has to put its weight "
+            "They are not words, so they should get nothing. But a row must sum to 1 and has to put its weight "
             "somewhere.",
         ),
-        (9, 35, "An untrained head gives 14 % to two of some fourteen tokens; trained heads give them far more."),
+        (9, 35, "An untrained head gives these two of some fourteen tokens 14 %; trained heads give them far more."),
         (65, 100, "The first column is strong, but about half of the weight still goes to words."),
     ),
     other="It is a share of the weight, from 0 to 100 %.",
@@ -113,7 +113,7 @@ typical_separator = Number(
 )
 
 cls_arrives = Choose(
-    about="what share of what arrives comes from [CLS]",
+    about="how much of what arrives comes from [CLS]",
     right="less than .15",
     options={
         "more than a third, like its weight": (
@@ -121,7 +121,7 @@ cls_arrives = Choose(
         ),
         "less than .15": "Its value is short, which makes it a place where weight does no harm.",
         "over a half: it stands for the whole sentence": (
-            "In some models it does, but the heads of this one use it to rest."
+            "In some models it does, but in this one the heads use it as a place to rest."
         ),
     },
 )

@@ -8,10 +8,10 @@ heads_that_cost_a_lot = Choose(
     options={
         "none of them": (
             "Eight heads sound like plenty of stand-ins. But the main previous-token head has none, and everything "
-            "after it needs what it finds."
+            "that follows needs what this head finds."
         ),
         "one or two": "They are the previous-token heads of layer 0.",
-        "about half": "Four heads do the work of layer 1, but by itself each of them costs next to nothing.",
+        "about half": "Four heads do the work of layer 1, but switching off any one of them costs next to nothing.",
         "all eight": "A model can be right nearly always without needing every one of its parts.",
     },
 )
@@ -20,10 +20,13 @@ all_four_of_layer_1 = Choose(
     about="what is left without four heads that cost next to nothing one at a time",
     right="next to nothing right",
     options={
-        "next to nothing right": "Each was harmless because the others stood in for it, and now none of them can.",
-        "about half right": "There is no half of this work: either some head looks it up, or none does.",
+        "next to nothing right": (
+            "Losing one head was harmless because the others stood in for it. Now they are gone, too."
+        ),
+        "about half right": "This work cannot be half done: either some head does the lookup, or none does.",
         "more than 80 % right": (
-            "Four times a few points would leave that much. But each was harmless only because the others were there."
+            "Losing a few points four times would leave that much. But each loss was harmless only because the other "
+            "heads were there."
         ),
     },
 )
@@ -33,9 +36,9 @@ head_with_a_twin = Choose(
     right="worth a few points",
     options={
         "as important as before": "It does what it did before, but at half the strength, and its twin does the rest.",
-        "half as important": "Half the strength suggests half the loss, but the softmax after it hardly minds.",
+        "half as important": "Half the strength suggests half the damage, but the softmax after it hardly changes.",
         "worth a few points": (
-            "The twin stands in for it, and the softmax after the two hardly minds losing half the strength."
+            "The twin stands in for it, and the softmax after them hardly changes when half the strength is lost."
         ),
     },
 )
@@ -46,9 +49,9 @@ loss_while_a_gate_turns = Choose(
     options={
         "it grows evenly": "Each step takes away the same part of the head, but not the same part of the answer.",
         "flat at first, then steep": (
-            "As long as the softmax of the next layer is sure of its choice, less input changes little."
+            "As long as the softmax of the next layer is sure of its choice, a weaker input changes little."
         ),
-        "steep at first, then flat": "Then the slope at 1 would be a good measure, but here it sees next to nothing.",
+        "steep at first, then flat": "Then the slope at 1 would be a good measure, but here it shows next to nothing.",
     },
 )
 
@@ -64,13 +67,13 @@ speed_of_a_mask = Choose(
 
 labels_that_change = Number(
     about="how many of 72 labels change from one sentence to all of them",
-    right=(5, 15),
+    right=(3, 20),
     right_text="about one in eight, some 9 of 72; depending on the sentence, anything from 3 to 20",
     why="A single sentence gets most labels right, but it does not tell you which ones.",
     guesses=(
-        (0, 4, "A head is not a machine with one job: one sentence tips many of them over the limit."),
-        (16, 40, "One sentence is little, but most heads rest on the separators whatever they read."),
-        (41, 72, "The sentence lied, but not about everything: what a head mostly does shows in most sentences."),
+        (0, 2, "Heads are not machines with one job: a single sentence can give many of them a different label."),
+        (21, 40, "One sentence is not much to go on, but most heads rest on the separators whatever they read."),
+        (41, 72, "The sentence lied, but not about everything: a head's main habit shows in most sentences."),
     ),
     other="It is a number of labels out of 72.",
     unit="of 72 labels",
@@ -80,8 +83,10 @@ all_72_heads_off = Choose(
     about="what is left of the task of the real model with all 72 heads off",
     right="nearly all of it",
     options={
-        "nearly all of it": "The words alone tell most of it, so this task cannot judge heads.",
-        "about a half": "That is a fair guess for a task of meaning, but words alone tell more about these pairs.",
+        "nearly all of it": "The words alone give most of it away, so this task tells you little about heads.",
+        "about a half": (
+            "That is a fair guess for a task about meaning, but the words alone tell more than that about these pairs."
+        ),
         "nothing: tokens no longer meet": (
             "They do not, but the words are still there, and the model averages their vectors."
         ),
@@ -89,14 +94,15 @@ all_72_heads_off = Choose(
 )
 
 token_without_weight = Choose(
-    about="in how many of 100 texts the answer changes with a token that gets next to no weight in the last layer",
+    about=(
+        "in how many of 100 texts the answer changes when you replace a token that gets next to no weight in the last "
+        "layer"
+    ),
     right="in more than 80",
     options={
-        "in none, or a few": (
-            "Layer 1 takes from the next place what the layer before it brought there from the twin."
-        ),
+        "in none, or a few": "Layer 1 looks at the place after the twin, but layer 0 has brought the twin there.",
         "in about half": (
-            "That would be as good as a coin. But without its twin the last token finds nothing, in any text."
+            "That would be as good as tossing a coin. But without its twin the last token finds nothing, in any text."
         ),
         "in more than 80": "Layer 0 carried the twin to the place after it, and that is how layer 1 finds the place.",
     },

@@ -8,14 +8,16 @@ kept_in_2026 = Choose(
     options={
         "about 4.5 million": (
             "Seventeen times the weights, seventeen times the memory: that would be right if only the size had "
-            "changed. It keeps 11,520."
+            "changed. The model keeps 11,520."
         ),
         "about 262,000": (
-            "True, nobody would want more than in 2023. But it keeps far less: 11,520 numbers, less than a twentieth."
+            "True, nobody would want to store more than in 2023. But the model keeps far fewer numbers: 11,520, less "
+            "than a twentieth of that."
         ),
-        "about 65,000": "A quarter would be a good saving, but it keeps 11,520, less than a twentieth.",
+        "about 65,000": "A quarter would be a good saving, but the model keeps 11,520, not even a twentieth.",
         "about 11,500": (
-            "That is less than a twentieth. There are several ways to get there, and this lesson builds them."
+            "That is less than a twentieth of the 262,144. There are several ways to get there, and this lesson builds "
+            "them."
         ),
     },
 )
@@ -24,9 +26,11 @@ head_of_keys = Choose(
     about="which of two KV heads query head 4 of eight reads",
     right="the second",
     options={
-        "the first": "That would be right if heads were dealt out in turn, 0, 1, 0, 1, but here neighbours share.",
+        "the first": (
+            "That would be right if query heads were dealt out in turn, 0, 1, 0, 1, but here neighbours share."
+        ),
         "the second": "Heads 0 to 3 read the first and heads 4 to 7 the second: neighbours share.",
-        "a mean of both": "Nothing is averaged: each query head reads one KV head as it is.",
+        "a mean of both": "Nothing is averaged: each query head reads exactly one KV head.",
     },
 )
 
@@ -34,7 +38,9 @@ saved_by_sharing = Choose(
     about="what becomes eight times smaller with one KV head for eight query heads",
     right="only what is kept",
     options={
-        "only what is kept": "Keys and values shrink by the full factor, but W_q, W_o and the eight maps stay.",
+        "only what is kept": (
+            "Keys and values shrink by the full factor, but W_q, W_o and the eight maps keep their size."
+        ),
         "the weights and what is kept": (
             "Only two of the four projections shrink, so more than half of the weights stay."
         ),
@@ -47,12 +53,12 @@ four_with_shared_keys = Choose(
     right="nearly all right",
     options={
         "like a single head, about a half": (
-            "They share what they look at. But each has a softmax of its own, and that is what the single head "
-            "lacks. They get above 90 %."
+            "They look at the same keys. But each head has its own softmax, so there are four instead of one. They get "
+            "above 90 % right."
         ),
         "in between, about three quarters": (
-            "Half of each head is shared, so that is a fair guess. But the queries decide where a head looks, and "
-            "there are four of them. They get above 90 %."
+            "Half of each head is shared, so that is a fair guess. But the queries decide where a head looks, and each "
+            "head has its own. They get above 90 % right."
         ),
         "nearly all right": "Four softmaxes ask four questions of the same keys.",
     },
@@ -63,12 +69,11 @@ wrong_from_the_top_left = Choose(
     right="all after the first piece",
     options={
         "all of them": (
-            "The first piece has as many keys as queries, and there both alignments agree. Everything after it is "
-            "wrong."
+            "The first piece has as many keys as queries, so both alignments agree there. Everything after it is wrong."
         ),
         "all after the first piece": "Each new query is treated as query 0, so it sees only the first key.",
         "none: one query needs no mask": (
-            "It needs none, but it was given one: a single True, at the left. So each new token is wrong."
+            "One query needs no mask, but here it has one, with a single True at the left. So each new token is wrong."
         ),
     },
 )
@@ -78,15 +83,15 @@ keys_of_a_latent = Choose(
     right="neither keys nor values",
     options={
         "their keys and values": (
-            "That is how a latent layer is trained, so it looks like the price of the small cache. But U_k can move "
-            "to the query, and U_v to after the mixture, so that neither keys nor values are made."
+            "A latent layer is trained that way, so this looks like the price of the small cache. But you can apply "
+            "U_k to the query and U_v to the finished mixture, and never make a key or a value."
         ),
         "their keys, but not their values": (
             "Values can indeed be mixed as latents first and expanded afterwards. The same trick works for the keys: a "
             "query can be turned into a question about latents."
         ),
         "neither keys nor values": (
-            "U_k moves to the query, and U_v to after the mixture, so a step looks at the kept latents as they are."
+            "U_k is applied to the query, and U_v to the finished mixture, so a step reads the kept latents directly."
         ),
     },
 )
@@ -96,13 +101,13 @@ rotated_latents = Choose(
     right="more than a quarter",
     options={
         "not at all: rotating is linear, too": (
-            "It is linear, but the order matters: rotating 8 features after U_k is not the same as rotating 10 before "
-            "it. The outputs are more than a quarter off."
+            "It is linear, but the order matters: rotating 8 features after U_k is not the same as rotating 10 "
+            "features before it. The outputs are more than a quarter off."
         ),
         "a few percent": (
             "That would make it an approximation. But it is a different layer: the outputs are more than a quarter off."
         ),
-        "more than a quarter": "The rotation comes between W_q and U_k, and that is where it stops the fold.",
+        "more than a quarter": "The rotation comes between W_q and U_k, so they can no longer be folded together.",
     },
 )
 
@@ -111,16 +116,16 @@ first_token_leaves = Choose(
     right="tokens that should be silent answer",
     options={
         "nothing: what is asked for is one place back": (
-            "The head finds what it needs one place back, too. But a head with nothing to look for has to look "
+            "Tokens that ask a question do find the answer there. But a head with nothing to look for has to look "
             "somewhere, and the start token was that place. Without it, silent tokens begin to answer."
         ),
         "tokens that ask get wrong answers": (
-            "Their answer is one place back, inside the window, and they find it. It is the silent tokens that begin "
-            "to answer."
+            "Their answer is one place back, inside the window, and they find it. But tokens that should be silent "
+            "begin to answer."
         ),
         "tokens that should be silent answer": (
-            "The answers stay right. But the head has lost its place to look when there is nothing to find, so that "
-            "weight now goes to tokens that mean something."
+            "The answers stay right. But the head has lost the place where it looks when there is nothing to find, so "
+            "its weight now goes to tokens that mean something."
         ),
     },
 )

@@ -18,7 +18,7 @@ exchanged_first_tokens = Choose(
     about="which model notices at its last token that tokens 0 and 1 were exchanged, under a causal mask",
     right="the two-layer model",
     options={
-        "neither model": "That would be right without a mask. With it, tokens 0 and 1 see different heaps.",
+        "neither model": "True without a mask. With a causal mask, token 0 sees only itself, and token 1 sees both.",
         "the two-layer model": (
             "The first layer writes something different at tokens 0 and 1, and the second layer reads it."
         ),
@@ -33,10 +33,10 @@ rows_to_sort = Choose(
     right="those of W_q and W_k, inside each head",
     options={
         "those of W_q, W_k and W_v, inside each head": (
-            "Values are not rotated, and once reordered, they would not fit W_o."
+            "Values are not rotated, and if you reordered them, they would no longer match W_o."
         ),
-        "those of W_q and W_k, inside each head": "Pairs are features of one head, and only q and k are rotated.",
-        "those of W_q and W_k, over the whole width": "That would deal the features of one head out to others.",
+        "those of W_q and W_k, inside each head": "Each pair lies inside one head, and only q and k are rotated.",
+        "those of W_q and W_k, over the whole width": "That would hand features of one head to other heads.",
     },
 )
 
@@ -47,7 +47,7 @@ rotated_before_the_split = Choose(
         "the distance, as always": "That is so only if both features of a pair are in the same head.",
         "the distance, at another speed": "That is what happens with interleaved pairs, because they stay in one head.",
         "the places themselves": (
-            "A head holds only one feature of each pair, and with half a rotation nothing cancels."
+            "A head then holds only one feature of each pair, and with half a rotation, the positions no longer cancel."
         ),
     },
 )
@@ -57,11 +57,11 @@ lookups_with_one_slope = Choose(
     right="one at most, whatever the slope",
     options={
         "both, with a middle slope": (
-            "At 1/8 the tokens close by look too much alike, at 1/3 far is out of reach, and at 1/5 neither is learned "
-            "in 400 steps (in 1,200, only far is)."
+            "With a slope of 1/8, nearby tokens look too much alike; with 1/3, the far token is out of reach; and with "
+            "1/5, neither lookup is learned in 400 steps (in 1,200, only the far one is)."
         ),
         "both, with any slope": "Training can raise a score against a slope, but only so far.",
-        "one at most, whatever the slope": "A slope is a reach, and the two lookups need two.",
+        "one at most, whatever the slope": "A slope sets how far a head reaches, and the two lookups need two reaches.",
     },
 )
 
@@ -71,7 +71,7 @@ left_padding_uncounted = Choose(
     options={
         "little to both": "The padding is hidden, but each token got the vector of a different place.",
         "much to its scores, little to its answers": "The best score often stays the best, however far it moves.",
-        "much to both": "The scores move by about as much as the largest one, but most answers survive that.",
+        "much to both": "The scores do move, by about the size of the largest score, but most answers survive that.",
     },
 )
 
@@ -79,36 +79,34 @@ packed_the_worst_way = Choose(
     about="which half of packing leaves a model with the fewest right answers",
     right="the new positions alone",
     options={
-        "neither": "Then the second text sees the first, but at least at other places.",
+        "neither": "Then the second text sees the first, but at least the two have different places.",
         "the block mask alone": "Then the texts do not see each other; only the places are unfamiliar.",
         "the new positions alone": "Each place occurs twice, so a head that looks one place back finds two tokens.",
     },
 )
 
 rotations_of_a_cached_key = Choose(
-    about="how often a key that enters a cache of turned keys must be rotated while ten more tokens are written",
+    about="how often a key that enters a cache of rotated keys must be rotated while ten more tokens are written",
     right="once",
     options={
-        "once": "It is rotated at its own position, when it enters. Each new query brings the distance along.",
-        "eleven times": "The distance grows with each step, but only the query has turned further.",
-        "never": "Then only the query would be turned, and a score would depend on the query's place alone.",
+        "once": "It is rotated by its position when it enters. The rotation of each new query sets the distance.",
+        "eleven times": "The distance grows with each step, but only the query is rotated further.",
+        "never": "Then only the query would be rotated, and a score would depend on the query's place alone.",
     },
 )
 
 longer_than_trained = Choose(
-    about=(
-        "in which version a rotary model trained on 24 tokens reads the last third of 72 best, without further training"
-    ),
+    about=("which version of a rotary model, trained on texts of 24 tokens, reads the last third of 72 tokens best"),
     right="with the larger base",
     options={
         "as it is": (
-            "It reads on, but it gets worse with each token: its second pair reaches 7 radians, and training showed "
-            "only 2.3."
+            "It gets worse with each further token: its second pair now turns by up to 7 radians, and in training it "
+            "never turned by more than 2.3."
         ),
         "divided by 3": "Then no position is new, but every distance is: one place back has become a third of a place.",
         "with the larger base": (
-            "The fastest pair still tells neighbours apart. The second, which otherwise runs past a full turn by place "
-            "63, now gets only to 4 radians."
+            "The fastest pair still tells neighbours apart. The second, which would otherwise run past a full turn by "
+            "place 63, now reaches only 4 radians."
         ),
     },
 )

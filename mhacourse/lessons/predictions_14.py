@@ -8,12 +8,12 @@ what_six_weights_sum_to = Choose(
     about="what the weights of a query on the six tokens sum to, with add_zero_attn",
     right="less than 1",
     options={
-        "1, as in any softmax": "All seven weights do. But the seventh is on nothing, so the six sum to less.",
+        "1, as in any softmax": "All seven weights do. But the seventh is on the key of zeros, so the six sum to less.",
         "less than 1": (
-            "The key of zeros has a score of 0, which is the 1 in the denominator. It takes its share of the weight, "
+            "The key of zeros has a score of 0, which puts a 1 into the denominator. It takes its share of the weight, "
             "and its value adds nothing."
         ),
-        "0": "They would if the key of zeros took everything. But its score is 0, and theirs are not far from it.",
+        "0": "They would if the key of zeros took everything. But its score is 0, and the others are not far from 0.",
         "more than 1": "One more term in the denominator makes each weight smaller.",
     },
 )
@@ -22,10 +22,10 @@ weight_on_the_marker = Number(
     about="how much of the silent queries' weight a marker anywhere gets",
     right=(90, 100),
     right_text="over 90 %",
-    why="Training shrinks its value to nothing, and then putting all the weight on it gives a vector of zeros.",
+    why="Training shrinks the value of the marker to nothing, so putting all the weight on it gives a vector of zeros.",
     guesses=(
         (0, 15, "By chance each token gets an eighth, but the head has a use for this one."),
-        (15, 90, "With less, some of the other values would be left over, and the answer must be zero."),
+        (15, 90, "With less, other tokens' values would get into the answer, which must be zero."),
     ),
     other="A share lies between 0 and 100 %.",
     unit="%",
@@ -45,19 +45,20 @@ silent_when_not_found = Choose(
     about="which way out keeps the silent queries silent in the second task",
     right="softmax1 only",
     options={
-        "all three": "A gate sees the query but not what the query found, and a marker seldom gets the right score.",
+        "all three": "A gate sees the query but not what the query found, and a marker seldom learns the right score.",
         "the marker and softmax1": (
-            "A marker could take the weight where no other key fits. But training hardly ever finds it: the marker's "
-            "score must be above the scores of all keys that do not fit, and below the score of the key that does."
+            "A marker could take the weight where no other key fits. But training hardly ever finds the right score "
+            "for the marker: it must be above the scores of all keys that do not fit, and below the score of the key "
+            "that does."
         ),
         "softmax1 only": (
             "Where no key fits, all scores are low, and the 1 in the denominator takes the row's weight. A gate sees "
-            "only the query's own token, which is the same whether its kind is there or not, and a marker has to "
-            "learn the score that the 1 has from the start."
+            "only the query's own token, which does not tell whether the wanted kind is there, and a marker has to "
+            "learn its score, while the 1 has the right score from the start."
         ),
         "the gate only": (
-            "It was perfect when a token knew by itself. But it sees only the query's own token, which is the same "
-            "whether its kind is there or not."
+            "The gate was perfect when a token alone told whether to speak. But it sees only the query's own token, "
+            "which does not tell whether the wanted kind is there."
         ),
     },
 )
@@ -67,8 +68,10 @@ the_flattest_maps = Choose(
     right="those of counting",
     options={
         "those of counting": "Counting needs nothing but a mean of all values, so it learns to be flat.",
-        "those without positions": "It cannot find its places, but it still looks more at some tokens than at others.",
-        "those of the tiny rate": "Its maps come from random weights, and such maps are not flat.",
+        "those without positions": (
+            "That model cannot find its places, but it still looks more at some tokens than at others."
+        ),
+        "those of the tiny rate": "These maps come from random weights, and such maps are not flat.",
     },
 )
 
@@ -77,9 +80,9 @@ tied_heads_apart = Choose(
     right="equal to the last bit",
     options={
         "as far as other heads": (
-            "Training tells heads apart only where something differs, such as a gradient or a start."
+            "Training drives heads apart only if something differs, such as a gradient or the starting weights."
         ),
-        "a little, by rounding": "You would think so, but equal numbers that go through equal operations round alike.",
+        "a little, by rounding": "You would think so, but equal numbers in equal operations are rounded alike.",
         "equal to the last bit": "Equal weights get equal gradients, and stay equal.",
     },
 )
@@ -92,7 +95,7 @@ largest_normed_score = Number(
     guesses=(
         (1, 1, "It would be 1 with vectors of length 1 and no division."),
         (6, 6, "That is the product; it is still divided by √6."),
-        (6.001, math.inf, "The weights may grow, but the lengths are fixed after them."),
+        (6.001, math.inf, "The weights may grow, but the norm that follows them fixes the lengths."),
     ),
     other="Two vectors of length √6 have a product of at most 6, and that is then divided by √6.",
 )
@@ -102,11 +105,11 @@ rows_with_nan = Choose(
     right="some, fewer than 60",
     options={
         "none": (
-            "There would be none if q were divided first. A float16 ends at 65,504, and once a product is infinite, no "
-            "division brings it back."
+            "There would be none if q were divided first. But float16 ends at 65,504, and once a product is infinite, "
+            "no division brings it back."
         ),
         "some, fewer than 60": (
-            "Few products exceed 65,504, but each of them makes its whole row NaN. Divide q first, and there are none."
+            "Few products exceed 65,504, but each of them makes its whole row NaN. If you divide q first, none does."
         ),
         "nearly all": "The products have a spread of 18,000, so only a rare one exceeds 65,504.",
     },
@@ -116,8 +119,8 @@ which_weighings_train = Choose(
     about="which of six ways to weigh values learn two lookups, with four heads",
     right="all six",
     options={
-        "softmax alone": "The others give several maps as well, and the task needs no more than that.",
-        "the four that people publish": "You would hope so, but weights fit themselves around a mistake, too.",
-        "all six": "Even the wrong axis and the misplaced scale learn both: training is no test.",
+        "softmax alone": "The other ways give several maps as well, and the task needs no more than that.",
+        "the four that people publish": "You would hope so, but in training, weights adapt to a mistake, too.",
+        "all six": "Even the layers with the wrong axis or the misplaced scale learn both: training is no test.",
     },
 )

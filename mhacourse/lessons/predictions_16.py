@@ -28,7 +28,7 @@ toy_test = Number(
 )
 
 same_picture = Number(
-    about="for how many of the nine changing one token gives the healthy picture",
+    about="for how many of the nine a change of one token gives the healthy picture",
     right=(2, 2),
     right_text="2: the wrong scale and the unused W_o",
     why=(
@@ -45,8 +45,8 @@ same_picture = Number(
         (
             3,
             4,
-            "The softmax over queries seems to respect the mask. But its weights are divided by a sum over later "
-            "queries, so it reads the future, too. And dropout moves outputs that nothing has changed.",
+            "The softmax over queries seems to respect the mask. But its weights are divided by a sum that includes "
+            "later queries, so it reads the future, too. And dropout moves outputs even if no token has changed.",
         ),
         (5, 9, "This probe sees more than you would think: seven of the nine move an output that must stay still."),
     ),
@@ -64,12 +64,12 @@ reordered = Number(
             0,
             2,
             "The wrong split and the merge without a transpose do break the rule. So does dropout: two calls give two "
-            "answers, in any order.",
+            "answers, whatever the order of the tokens.",
         ),
         (
             4,
             4,
-            "The fourth may be the refold. But it exchanges heads between samples, and within each sample the tokens "
+            "Your fourth may be the refold, which exchanges heads between samples. But within each sample, the tokens "
             "keep their order.",
         ),
         (
@@ -94,8 +94,8 @@ repeated_token = Choose(
             "All scores are equal and there are as many queries as keys, so every weight is 1/6 either way."
         ),
         "only with several heads": (
-            "Each head has a softmax of its own, and all scores are equal in each of them, so the number of heads "
-            "changes nothing."
+            "Each head has its own softmax, and in every head all scores are equal, so the number of heads changes "
+            "nothing."
         ),
     },
 )
@@ -112,12 +112,12 @@ unseen_bug = Choose(
             "A legal layer could give the same outputs, but no gradient reaches W_o, and the sixth test looks at that."
         ),
         "another sample's heads": (
-            "Within a sample nothing looks wrong, not even the order of the tokens. But change one sample, and the "
-            "other one moves."
+            "Within a sample nothing looks wrong, not even the order of the tokens. But change one sample, and another "
+            "sample's output moves."
         ),
         "dropout left on": (
-            "It seems to hide in the randomness. But a layer in eval mode must give the same answer twice, and this "
-            "one does not."
+            "Dropout seems to hide in the randomness. But a layer in eval mode must give the same answer twice, and "
+            "this one does not."
         ),
     },
 )
@@ -127,16 +127,16 @@ forgetful = Choose(
     right="no finding, but it asks a question",
     options={
         "a finding: an input is not used": (
-            "It would be a finding if the doctor knew that there are two texts. Called with three inputs, the layer "
-            "may be a self-attention, which has only one."
+            "It would be a finding if the doctor knew that there are two texts. But a layer that is called with three "
+            "inputs may be a self-attention, which has only one text."
         ),
         "no finding, and not a word more": (
-            "No finding is right. But the doctor noticed that keys and values came from the same input, and asks about "
-            "it."
+            "There is indeed no finding. But the doctor noticed that keys and values came from the same input, and "
+            "asks about it."
         ),
         "no finding, but it asks a question": (
-            "As a self-attention nothing is wrong with it. But the list of what was not examined asks whether yours "
-            "is meant to be one."
+            "If the layer is meant to be a self-attention, nothing is wrong with it. But the doctor lists what it did "
+            "not examine, and there it asks whether it is one."
         ),
         "an error: the shapes do not fit": (
             "The shapes do fit: the output is as long as the queries, and nobody can see from it where the keys came "

@@ -7,21 +7,22 @@ carries_the_lead = Choose(
     right="token × a head of layer 0",
     options={
         "token × token": (
-            "Both ends have a letter, and the task is about letters. But the chosen key holds a different letter from "
-            "the query. The letter that fits is the one *before* the key, and the key's own token does not know it: a "
-            "head of layer 0 brought it."
+            "Query and key both hold a letter, and the task is about letters. But the chosen key holds a different "
+            "letter from the query. The letter that fits is the one *before* the key, and the key's own token does not "
+            "know that letter: a head of layer 0 brought it."
         ),
         "position × position": (
             "Positions carry the first look, one place to the left. But the distance to the twin is drawn anew in "
-            "every sequence, so no pair of positions can tell where the twin is. It is token × a head of layer 0."
+            "every sequence, so no pair of positions can tell where the twin is. The answer is token × a head of layer "
+            "0."
         ),
         "token × a head of layer 0": (
-            "The query says its own letter, and the key says which letter came before it. Only a head of layer 0 can "
-            "have brought that."
+            "The query holds its own letter, and the key holds the letter before it. Only a head of layer 0 can have "
+            "brought that letter."
         ),
         "a head of layer 0 × a head of layer 0": (
-            "With two layers, heads meet heads, so that is nearly right. But the query needs no help, since it knows "
-            "its own letter. Only the key has something to learn from layer 0."
+            "With two layers, heads read other heads, so that is nearly right. But the query needs no help, since it "
+            "knows its own letter. Only the key has something to learn from layer 0."
         ),
     },
 )
@@ -31,20 +32,19 @@ which_wire = Choose(
     right="neither of them",
     options={
         "the one out of the queries": (
-            "The query asks for its own letter, which its token already holds. It never used what it loses without "
-            "layer 0."
+            "The query asks for its own letter, which its token already holds, so it never needed layer 0."
         ),
         "the one out of the values": (
-            "What a head writes comes from its values, so they seem to matter most. But here it has to write the "
+            "A head writes what it finds in its values, so they seem to matter most. But here it has to write the "
             "key's own letter, which comes from the key's token."
         ),
         "both": (
-            "Layer 0 wrote it into the stream, and all three matrices read the stream. But each reads only the "
-            "directions that it picks, and two of them pick different ones."
+            "Layer 0 wrote the letter into the stream, and all three matrices read the stream. But each reads only the "
+            "directions that it picks, and two of them pick other directions."
         ),
         "neither of them": (
-            "The letter before a place is read in the keys and nowhere else: that cut leaves about one answer in ten "
-            "right, and the other two change next to nothing."
+            "Only the keys read the letter that came before: cutting it there leaves about one answer in ten right, "
+            "and the other two cuts change next to nothing."
         ),
     },
 )
@@ -54,16 +54,14 @@ one_of_two = Choose(
     right="over half",
     options={
         "about one in ten": (
-            "That is so where one head does it all. Here another head brings the same letter, and the score is a sum, "
-            "so over half of the answers stay right."
+            "That is so where one head does all the work. Here another head brings the same letter, and the score is a "
+            "sum, so over half of the answers stay right."
         ),
         "about a third": (
             "Half of the lead is gone, so a lot should go wrong. But the softmax only asks which key is ahead, and "
             "half a lead is still a lead: over half of the answers stay right."
         ),
-        "over half": (
-            "The other head brings the same letter. The lead shrinks, but most often the right key is still ahead."
-        ),
+        "over half": "The other head brings the same letter. The lead shrinks, but the right key usually stays ahead.",
         "all of them": (
             "If either of the two could do it alone, nothing would be lost. But their parts add up, and with only one "
             "of them some leads get too small."

@@ -11,14 +11,14 @@ from nbformat.v4 import new_code_cell
 
 from mhacourse import check
 from tools.links import broken, targets
-from tools.notebooks.lessons import QUICK_WAY, describe
+from tools.notebooks.lessons import QUICK_ROUTE, describe
 from tools.notebooks.run import NOTEBOOKS, ROOT, SEED, clear, play, put_in_seed, put_in_solutions, read
 from tools.notebooks.store import CELL_METADATA, MAX_BYTES, NotebookError, make_storable, stale
 from tools.notebooks.which import lesson_files, notebook_files, other_files
 from tools.site.slides import SLIDE_TYPES
 
 PATHS, LESSONS, OTHERS = notebook_files(NOTEBOOKS), lesson_files(NOTEBOOKS), other_files(NOTEBOOKS)
-LONG_TRAININGS = ("07", "09", "10", "11", "12", "13", "14", "17")  # these are run whole by `make test-all` only
+LONG_TRAININGS = ("05", "07", "09", "10", "11", "12", "13", "14", "17")  # these are run whole by `make test-all` only
 ANOTHER_SEED = 1000  # `make harden ONLY=seeds` tries ten, on all cells
 MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:home|Users|root|tmp|private|work|opt|usr)/|\b[A-Z]:\\\\|ipykernel_\d")
 
@@ -131,10 +131,10 @@ def test_a_lesson_opens_and_closes_as_one_within_its_minutes():
             wrong.append(f"{path.name} closes without what you now know, or a link to the next lesson")
         if not lesson.question.endswith("?") or not lesson.counted <= lesson.minutes <= lesson.counted + 5:
             wrong.append(f"{path.name}: {lesson.question}, {lesson.minutes} minutes, counted {lesson.counted:.1f}")
-        said = re.findall(r"\b(Not on|On) the quick way(?: \(([\d, ]+)\))?", nb.cells[0].source)
+        said = re.findall(r"\b(Not on|On) the quick route(?: \(([\d, ]+)\))?", nb.cells[0].source)
         right = len(said) == 1 and all((how == "On") == lesson.quick for how, _ in said)
-        if not right or any(named not in ("", ", ".join(QUICK_WAY)) for _, named in said):
-            wrong.append(f"{path.name} says of the quick way {said}")
+        if not right or any(named not in ("", ", ".join(QUICK_ROUTE)) for _, named in said):
+            wrong.append(f"{path.name} says of the quick route {said}")
     for path in OTHERS:
         nb = read(path)
         if describe(nb, path.stem).number or put_in_solutions(nb):

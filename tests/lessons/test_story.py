@@ -1,4 +1,4 @@
-"""The story of a lesson stands in front of its proof, a question before its answer, the quick way by itself."""
+"""The story of a lesson stands in front of its proof, a question before its answer, the quick route by itself."""
 
 import ast
 import builtins
@@ -12,14 +12,14 @@ from mhacourse import predict
 from mhacourse.prediction import Choose
 from tests.lessons.test_notebooks import BRIEFLY, LESSONS, PATHS, run
 from tools.notebooks.kinds import FOLDED, PROOF, folded, kind, lacks_title, title, visible_lines, words_in
-from tools.notebooks.lessons import QUICK_WAY, describe, quick_cells
+from tools.notebooks.lessons import QUICK_ROUTE, describe, quick_cells
 from tools.notebooks.plain import COLAB
 from tools.notebooks.run import clear, read
 
 MOST_LINES, MEDIAN_LINES, QUICK_MINUTES = 200, 5, 120
 CLAIM = re.compile(r"^\s*claim\(", re.MULTILINE)
 ASKS, REVEALS = re.compile(r"predict\.(\w+)\(\)"), re.compile(r"predict\.(\w+)\.reveal\(\)")
-QUICK = [path for path in LESSONS if path.stem[:2] in QUICK_WAY]
+QUICK = [path for path in LESSONS if path.stem[:2] in QUICK_ROUTE]
 
 
 def test_helpers_and_proofs_are_folded_under_a_title_and_a_claim_is_a_proof():
@@ -123,18 +123,18 @@ def test_every_prediction_asks_in_the_cell_below_it():
     assert wrong == []
 
 
-# ------------------------------------------------------------------------------------------ the quick way
+# ------------------------------------------------------------------------------------------ the quick route
 
 
-def test_the_quick_way_takes_two_hours_and_each_of_its_lessons_leads_to_the_next():
+def test_the_quick_route_takes_two_hours_and_each_of_its_lessons_leads_to_the_next():
     lessons = [describe(read(path), path.stem) for path in QUICK]
-    assert [lesson.number for lesson in lessons] == list(QUICK_WAY)
+    assert [lesson.number for lesson in lessons] == list(QUICK_ROUTE)
     assert sum(lesson.counted_quick for lesson in lessons) <= QUICK_MINUTES
     wrong = []
     for path, following in zip(QUICK, QUICK[1:], strict=False):
         last = read(path).cells[-1].source
-        if not re.search(rf"Next on the quick way: \[{following.stem[:2]} · [^]]+\]\({following.name}\)", last):
-            wrong.append(f"{path.name} does not lead to {following.name} on the quick way")
+        if not re.search(rf"Next on the quick route: \[{following.stem[:2]} · [^]]+\]\({following.name}\)", last):
+            wrong.append(f"{path.name} does not lead to {following.name} on the quick route")
     assert wrong == []
 
 
@@ -153,7 +153,7 @@ def names_of(source):
 
 
 @pytest.mark.parametrize("path", QUICK, ids=lambda path: path.stem)
-def test_the_quick_way_needs_no_name_of_what_it_skips(path):
+def test_the_quick_route_needs_no_name_of_what_it_skips(path):
     known, missing = set(dir(builtins)), {}
     for cell in quick_cells(read(path)):
         if cell.cell_type == "code":
@@ -165,7 +165,7 @@ def test_the_quick_way_needs_no_name_of_what_it_skips(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", QUICK, ids=lambda path: path.stem)
-def test_the_quick_way_runs_alone(path, tmp_path):
+def test_the_quick_route_runs_alone(path, tmp_path):
     nb = clear(read(path))
     nb.cells = quick_cells(nb)
     nb.cells.insert(1, new_code_cell(BRIEFLY))

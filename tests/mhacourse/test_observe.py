@@ -67,11 +67,11 @@ def test_a_result_that_is_one_number_or_the_right_one_transposed_is_named():
 
 SHAPES = [
     ((2, 3, 5), (3, 2, 5), "the axes are in the order (query, sample, key)"),
-    ((2, 3, 5), (2, 1, 3, 5), "there is one axis of size 1 too many"),
+    ((2, 3, 5), (2, 1, 3, 5), "there is an extra axis of size 1"),
     ((2, 3, 5), (2, 5), "the result lacks an axis for the queries"),
     ((2, 3, 5), (), "this is one number, not one for each sample, query and key"),
-    ((2, 3, 5), (2, 15), "queries and keys are joined into one axis of 15"),
-    ((2, 3, 5), (30,), "samples, queries and keys are joined into one axis of 30"),
+    ((2, 3, 5), (2, 15), "queries and keys are joined into one axis of size 15"),
+    ((2, 3, 5), (30,), "samples, queries and keys are joined into one axis of size 30"),
 ]
 NOT_SURE = [
     ((2, 3, 3), (2, 3)),  # which of two alike is missing?

@@ -177,11 +177,11 @@ REFUSED = [
     ("reviews", f"{TURNED}return torch.equal(layer(x[:, o]), layer(x)[:, o])", "saw rounding"),
     ("reviews", f"{TURNED}return not {SAME}", "True means: the layer is fine"),
     ("reviews", f"{TURNED}return 'fine' if {SAME} else 'broken'", "without quotes"),
-    ("reviews", "return torch.allclose(layer(torch.randn(2, 4, 12)), torch.ones(1))", "take them from the layer"),
+    ("reviews", "return torch.allclose(layer(torch.randn(2, 4, 12)), torch.ones(1))", "take the sizes from the layer"),
     ("sensors", "return layer.W_q is not None", "it raises on the broken layer"),
     ("triage", f"{X}return torch.equal(layer(x), layer(x))", "call layer.eval() first"),
     ("sensors", "x = torch.randn(1, 4, layer.d_model)\n    return layer(x).equal(layer(x))", "B = 1 has no neighbours"),
-    ("verses", f"{ENDED}return torch.allclose(layer(x), layer(y), atol=1e-4)", "Compare earlier"),
+    ("verses", f"{ENDED}return torch.allclose(layer(x), layer(y), atol=1e-4)", "Compare only earlier"),
     ("tickets", f"{X}return torch.allclose(layer(x), layer(x, torch.ones(4, 4).bool()))", "The masks hide nothing"),
     (
         "tickets",
@@ -201,8 +201,12 @@ REFUSED = [
         f"{HIDDEN}return torch.allclose(layer(x, m)[:, :3], layer(x)[:, :3])",
         "once with a mask and once without",
     ),
-    ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see may return"),
-    ("dictation", f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])", "No call has a cache"),
+    ("tickets", f"{X}{EMPTY}\n    return bool(layer(x, m)[:, 0].isnan().all())", "nothing to see, a layer may"),
+    (
+        "dictation",
+        f"{ENDED}return torch.allclose(layer(x)[0][:, 0], layer(y)[0][:, 0])",
+        "None of your calls gets a cache",
+    ),
     (
         "reviews",
         "x = torch.randn(3, 5, layer.d_model); return torch.allclose(layer(x.flip(0)), layer(x).flip(0))",
@@ -216,9 +220,9 @@ REFUSED = [
     ),
     ("verses", f"{X}return torch.allclose(layer(x), layer(x.clone()))", "Each call gets the same numbers"),
     ("tickets", AS_HIDDEN, "it would be right if True meant hidden"),
-    ("reviews", NEIGHBOURS, "A different order, put back in the same way, is just as good."),
+    ("reviews", NEIGHBOURS, "A different order is just as good if the merge undoes it."),
     ("triage", "layer.eval()\n    return getattr(layer, 'dropout', 0.0) == 0.0", "judges by how the layer is made"),
-    ("sensors", f"{TURNED}return {SAME}", "so each still has the same neighbours in the batch"),
+    ("sensors", f"{TURNED}return {SAME}", "so each moment still has the same neighbours in the batch"),
     ("sensors", f"{X}y = x.clone(); y[:, 0] *= -1\n    return {LATER_ALIKE}", "Those machines must not matter"),
     ("tickets", f"{ENDED}return torch.allclose(layer(x)[:, :-1], layer(y)[:, :-1])", "so each token sees all"),
     (
@@ -303,7 +307,7 @@ REFUSED = [
     ),
     ("drafts", f"{X}{OPEN}; kept = m.clone(); layer(x, m.clone())\n    return m.equal(kept)", "the very mask"),
     ("drafts", f"{X}{OPEN}; layer(x, m)\n    return bool(m[:, -1].all())", "only some entries"),
-    ("captions", f"{MEMORY}o = [2, 0, 3, 1]\n    return {ACROSS.format('x, r[:, o]')}", "Reorder its columns"),
+    ("captions", f"{MEMORY}o = [2, 0, 3, 1]\n    return {ACROSS.format('x, r[:, o]')}", "Reorder the columns"),
     (
         "captions",
         f"{MEMORY}o = [2, 0, 3, 1]\n    return {MOVED_ALONG}",
@@ -313,7 +317,7 @@ REFUSED = [
     ("archive", f"{REFERENCE}", "That computation agrees with a layer in which the scores are not divided at all"),
     ("triage", f"layer.eval; {SEEDED}; a = layer(x); {SEEDED}\n    return layer(x).equal(a)", "with its brackets"),
     ("atlas", f"{X}layer(x); return True", "random numbers passes as well. Decide which outputs must be equal"),
-    ("drafts", f"{X}{OPEN}; y = x.clone(); y[:, 0] += 1\n    return {OTHER.replace('1, :2', ':, 1:')}", "earlier ones"),
+    ("drafts", f"{X}{OPEN}; y = x.clone(); y[:, 0] += 1\n    return {OTHER.replace('1, :2', ':, 1:')}", "only earlier"),
     ("dictation", f"{X}a = layer(x[:, 2:])[0]\n    return torch.allclose(a, layer(x)[0][:, 2:])", "begins anew"),
     (
         "archive",
@@ -336,7 +340,7 @@ STOPPED = [
         "import inspect; return 'softmax(-1)' in inspect.getsource(type(layer).forward)",
         "judge a layer by its outputs",
     ),
-    ("archive", f"y = mhalib.MultiHeadAttention(layer.d_model, layer.num_heads); {COPIED}", "num_kv_heads if any"),
+    ("archive", f"y = mhalib.MultiHeadAttention(layer.d_model, layer.num_heads); {COPIED}", "if it has one, num_kv"),
 ]
 BY_HAND = (
     f"{X}torch.nn.init.eye_(layer.W_o.weight); a = layer(x)\n    d = layer.d_model // layer.num_heads\n    "
@@ -398,7 +402,7 @@ def test_a_healthy_layer_is_given_away_only_to_who_has_found_it():
 
 
 def test_what_is_no_test_is_refused_and_each_gets_the_layers_as_they_were_made(monkeypatch):
-    no_tests = {True: "the answer of your test", nn.Linear: "the class Linear", lambda: True: "with one argument"}
+    no_tests = {True: "the result of your test", nn.Linear: "the class Linear", lambda: True: "with one argument"}
     for answer, words in no_tests.items():
         assert words in repr(problem.reviews.test(answer)) and not problem.reviews.done
     said = problem.reviews.test(my_test(f"layer.split\n    {TURNED}return {SAME}"))
@@ -414,12 +418,12 @@ HALF = [
     ("archive", "repeat(1, share, 1, 1)", "repeat_interleave(share, dim=2)", "It stopped: RuntimeError"),
     ("reviews", "view(B, self.num_heads, T, -1)", "view(B, T, self.num_heads, -1).transpose(1, 2)", "The merge is not"),
     ("reviews", "heads.reshape(x.shape)", "heads.transpose(1, 2).reshape(x.shape)", "The split is not mended"),
-    ("reviews", "softmax(-1)", "softmax(-2)", "As it was given, that line was right, and another one was not."),
+    ("reviews", "softmax(-1)", "softmax(-2)", "In the layer as given, that line was right, and another was wrong."),
     ("reviews", "weights @ v", "2 * weights @ v", "Two samples: wrong"),
     ("tickets", "weights * mask.unsqueeze(-3)", "weights * ~mask.unsqueeze(-3)", "What may be seen is erased"),
     ("captions", "mask == 0 if memory is None else mask == 1", "mask == 1", "Wrong in: self-attention, padded; cross"),
     ("drafts", "allowed &= torch.ones", "allowed = torch.ones", "The padding mask is lost"),
-    ("drafts", "else mask", "else mask[:]", "neither are [:], view(), detach()"),
+    ("drafts", "else mask", "else mask[:]", "Nor do [:], view(), detach()"),
     ("drafts", "-1e9", "-1e8", "still changes the caller's mask in place"),
     ("drafts", ".tril()\n", ".tril()\n        allowed = allowed.clone()\n", "clone() before that line"),
     ("triage", "num_heads, dropout\n", "num_heads, dropout if self.training else 0.0\n", "__init__ runs once"),
@@ -533,7 +537,7 @@ def test_the_healthy_layer_needs_no_mending_and_says_so_only_to_who_knows_it():
     assert note.mood == "open" and not atlas.done and "healthy" not in repr(note) and "was right" not in repr(atlas)
     for changes, words in NEEDLESS:
         note = atlas.mend(changed("atlas", *changes))
-        assert "As it was given, it was right with these weights." in repr(note) and words in repr(note), note
+        assert "As given, the layer was right with these weights." in repr(note) and words in repr(note), note
     usual = [("0.25", "0.125"), ("q, k)", "q, k) / q.shape[2] ** 0.25")]
     assert atlas.mend(changed("atlas", *usual)).passed, "a right layer is right, whatever was to mend"
     assert atlas.done == {"mend"}, "the cause is still to be found"

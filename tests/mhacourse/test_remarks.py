@@ -86,9 +86,9 @@ def test_a_loop_is_named_by_what_grows_and_the_solution_stands_below():
 
     (label, words), (below, code) = check.split_heads(loops).parts[-2:]
     assert (label, below) == ("Remark:", "code")
-    assert "its calls of torch grow with heads, 4 for 3 heads, 7 for 6. The solution always makes 2" in words
+    assert "its torch calls grow with the number of heads: 4 for 3 heads, 7 for 6. The solution always makes 2" in words
     assert "x.unflatten(-1, (num_heads, -1)).transpose(1, 2)" in code and "Returns:" not in code
-    assert "grow with heads, samples and tokens, " in "".join(said_of("attend", loop_attend))
+    assert "grow with the number of heads, samples and tokens: " in "".join(said_of("attend", loop_attend))
 
 
 def by_numpy(scores):

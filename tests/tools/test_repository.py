@@ -16,7 +16,7 @@ from tools import check_machine, setup_env
 from tools.bench import page as bench
 from tools.links import broken
 from tools.make_images import PICTURES
-from tools.notebooks.lessons import QUICK_WAY, lessons
+from tools.notebooks.lessons import QUICK_ROUTE, lessons
 from tools.notebooks.run import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,8 +77,8 @@ def test_readme_and_notes_for_teachers_list_the_lessons_as_they_say_themselves()
     ]
     notes = re.findall(r"^### (\d\d · .+)$", text("notebooks/TEACHING.md"), re.MULTILINE)
     assert notes == [lesson.heading for lesson in lessons()]
-    named = re.search(r"quick way, ([\d, and]+):", text("README.md"))[1]
-    assert re.findall(r"\d\d", named) == list(QUICK_WAY) == [lesson.number for lesson in lessons() if lesson.quick]
+    named = re.search(r"quick route, ([\d, and]+):", text("README.md"))[1]
+    assert re.findall(r"\d\d", named) == list(QUICK_ROUTE) == [lesson.number for lesson in lessons() if lesson.quick]
 
 
 def test_the_readme_shows_pictures_that_are_there_and_describes_them_as_they_do():

@@ -1,7 +1,7 @@
 """What a notebook says of itself: its title, question and minutes stand in its first cell, and only there.
 
-Road map, README, teachers' notes and site take them from here. Which lessons are the quick way through says this file,
-and each lesson repeats it for its reader. What else a lesson must hold is tested in
+Road map, README, teachers' notes and site take them from here. Which lessons are on the quick route stands in this
+file, and each lesson repeats it for its reader. What else a lesson must hold is tested in
 `tests/lessons/test_notebooks.py`. Which notebook is a lesson, says `which.py`.
 """
 
@@ -26,9 +26,9 @@ MINUTES = re.compile(r"(\d+) minutes")
 WORDS_A_MINUTE, LINES_A_MINUTE, SECONDS_A_PREDICTION = 200, 12, 30
 PREDICTION = "**Predict"
 WAIT = re.compile(r"\babout (\d+) seconds\b")
-# From here on, up to that heading, it is not on the quick way.
+# From here on, up to that heading, it is not on the quick route.
 SKIP = re.compile(r"\*First time: [^*]*?\]\(#([^)]+)\)[^*]*\*")
-QUICK_WAY = ("00", "02", "03", "05", "07", "10")  # what must be seen, in two hours
+QUICK_ROUTE = ("00", "02", "03", "05", "07", "10")  # what must be seen, in two hours
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Lesson:
     number: str = ""
     minutes: int = 0
     counted: float = 0.0  # the minutes by words and lines
-    counted_quick: float = 0.0  # the same for what is on the quick way
+    counted_quick: float = 0.0  # the same for what is on the quick route
 
     @property
     def heading(self) -> str:
@@ -52,7 +52,7 @@ class Lesson:
 
     @property
     def quick(self) -> bool:
-        return self.number in QUICK_WAY
+        return self.number in QUICK_ROUTE
 
 
 def describe(nb: NotebookNode, name: str) -> Lesson:
@@ -98,7 +98,7 @@ def honest_minutes(cells: Sequence[NotebookNode]) -> float:
 
 
 def quick_cells(nb: NotebookNode) -> list[NotebookNode]:
-    """Return the cells of the quick way, in their order: without what a first reader is told to skip, and *Try it*."""
+    """Return the cells of the quick route in order: without what a first reader is told to skip, and *Try it*."""
     cells, until = [], None
     for cell in nb.cells:
         if cell.cell_type == "code":

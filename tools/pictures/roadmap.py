@@ -9,18 +9,18 @@ from matplotlib.patches import Circle, PathPatch
 from matplotlib.path import Path as Curve
 
 from mhalib.plots import COLOURS
-from tools.notebooks.lessons import QUICK_WAY, Lesson, lessons
+from tools.notebooks.lessons import QUICK_ROUTE, Lesson, lessons
 from tools.pictures.drawing import INK, SOFT, TINTS, canvas, say
 
 ALT = (
     "The lessons as a road with turns: 00 to 06 build the layer, 07 to 09 ask what several heads change, 10 to 12 "
     "look at trained heads, 13 to 17 at positions, trouble, tests, and why a head looked there. "
-    f"The quick way: {', '.join(QUICK_WAY[:-1])} and {QUICK_WAY[-1]}."
+    f"The quick route: {', '.join(QUICK_ROUTE[:-1])} and {QUICK_ROUTE[-1]}."
 )
 WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of the legend, BEND where the road turns
 MOST = 7  # stops in a row
 LEGEND = 0.35  # inches below the last row
-QUICK = "the quick way: what must be seen, in two hours"
+QUICK = "the quick route: what must be seen, in two hours"
 STOP, PALE_STOP = COLOURS[6], TINTS[0]
 WIDEST = 1.3  # inches between two stops: of a wider text, half would not find room left of the first one
 
@@ -73,7 +73,7 @@ def pave(axes: Axes, places: list[tuple[float, float]], in_row: int) -> None:
 
 
 def mark(axes: Axes, place: tuple[float, float], number: str, quick: bool, size: float = 1.0) -> None:
-    """Draw a stop. On the quick way it is darker and has a ring, so that nobody needs to see colours."""
+    """Draw a stop. On the quick route it is darker and has a ring, so that nobody needs to see colours."""
     if quick:
         axes.add_patch(Circle(place, 0.3 * size, facecolor="white", edgecolor=STOP, linewidth=2.5 * size, zorder=3))
     fill = STOP if quick else PALE_STOP

@@ -72,7 +72,7 @@ def in_readme(text: str) -> str:
         place = quote(heading.replace(" ", "-"), safe="-,?!:'./=·éü√")
         asked = re.sub(r"([\[\]*_<>])", r"\\\1", one.asked)
         rows.append(f"- [{asked}](notebooks/{one.notebook}#{place}) · {short(Path(one.notebook))}\n")
-    summary = f"<summary>{len(rows)} questions, each with the place that answers it by a run</summary>"
+    summary = f"<summary>{len(rows)} questions, each with a link to the run that answers it</summary>"
     return SECTION.sub(lambda _: f"<details>\n{summary}\n\n{''.join(rows)}\n</details>\n\n", text)
 
 

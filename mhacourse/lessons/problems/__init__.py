@@ -1,7 +1,8 @@
-"""The problem set, ten broken layers and a healthy one: `problem.reviews` and the others of `mhacourse`.
+"""The problem set: ten broken layers and one healthy one, available from `mhacourse` as `problem.reviews` and so on.
 
-The layers in their healthy form are in `layers`; `first`, `second` and `third` say, in the order of the notebook, what
-breaks each one, what its owner saw, and what an answer is told. The inputs for mended layers are in `cases`.
+The layers in their healthy form are in `layers`. `first`, `second` and `third` describe, in notebook order, what breaks
+each layer, what its owner saw, and the feedback that each answer gets. The inputs for testing a mended layer are in
+`cases`.
 """
 
 from mhacourse.lessons.problems import blind, first, second, third

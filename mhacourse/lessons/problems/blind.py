@@ -1,4 +1,4 @@
-"""What a check says of a test for any problem: why the test sees nothing, and why it accuses a healthy layer.
+"""What a check says about a test, whatever the problem: why the test sees nothing, and why it accuses a healthy layer.
 
 Notes that apply to only one problem are kept beside that problem, under the same names.
 """
@@ -56,12 +56,12 @@ def _masked(calls: Sequence[Call]) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(call: Call | None) -> set[str]:
-    """Return the tokens that a call got, and earlier ones from its cache."""
+    """Return the tokens that a call was given, together with those in its cache."""
     return set() if call is None else {str(token) for token in call.x[0].tolist()} | _tokens(call.cached)
 
 
 def _reordered(calls: Sequence[Call], name: str = "x", axis: int = 1) -> bool:
-    """Return whether some calls hold the same tokens in a different order, or samples, axis 0, or features, axis 2."""
+    """Return whether some calls pass the same tokens in a different order (axis 0: samples, axis 2: features)."""
 
     def in_order(part: list, axis: int) -> list:
         return [in_order(one, axis - 1) for one in part] if axis else sorted(part)
@@ -71,13 +71,13 @@ def _reordered(calls: Sequence[Call], name: str = "x", axis: int = 1) -> bool:
 
 
 def _features_changed(calls: Sequence[Call]) -> bool:
-    """Return whether some features of every token differ from those of the first call, and the others do not."""
+    """Return whether, in every token, some features differ from those in the first call and the rest do not."""
     differ = [(call.x != calls[0].x).flatten(0, 1) for call in calls[1:] if call.x.shape == calls[0].x.shape]
     return any(bool(each.any(1).all() and not each.any(0).all()) for each in differ)
 
 
 def _combined(calls: Sequence[Call]) -> bool:
-    """Return whether a call gets a multiple of what another one gets, or a mean over its samples or its tokens."""
+    """Return whether one call's input is a multiple of another's, or the mean of its samples or of its tokens."""
     for x, y in ((one.x, other.x) for one in calls for other in calls if one is not other):
         ways = [x.mean(i, keepdim=True) for i in (0, 1) if not x.equal(x.narrow(i, 0, 1).expand_as(x))]
         ways += [] if torch.allclose(x, y) else [x * (y.flatten()[0] / x.flatten()[0])]
@@ -87,7 +87,7 @@ def _combined(calls: Sequence[Call]) -> bool:
 
 
 def _whole(call: Call, calls: Sequence[Call]) -> Tensor | None:
-    """Return the outputs of a call's tokens in another call that has more of them, if neither has a mask."""
+    """Return the outputs for a call's tokens from another call that has more tokens, if neither has a mask."""
     T = call.x.shape[1]
     for other in calls if call.given.keys() == {"x"} else ():
         for start in range(other.x.shape[1] - T + 1 if other.given.keys() == {"x"} else 0):
@@ -100,7 +100,7 @@ def _whole(call: Call, calls: Sequence[Call]) -> Tensor | None:
 
 
 def _changed(call: Call, calls: Sequence[Call], name: str = "x") -> Tensor:
-    """Return which tokens of one argument differ from those of another call in which it has this shape, `(B, S)`."""
+    """Return, as `(B, S)`, which tokens of one argument differ from those of another call with the same shape."""
     mine = call.given[name]
     others = [other.given.get(name) for other in calls]
     differ = [(mine - other).bool().any(-1) for other in others if other is not None and other.shape == mine.shape]
@@ -108,7 +108,7 @@ def _changed(call: Call, calls: Sequence[Call], name: str = "x") -> Tensor:
 
 
 def _samples_changed(call: Call, calls: Sequence[Call]) -> Tensor:
-    """Return which samples differ from those of another call, in x or in memory, `(B,)`."""
+    """Return, as `(B,)`, which samples differ from those of another call in x or in memory."""
     given = [name for name in ("x", "memory") if call.given.get(name) is not None]
     return torch.stack([_changed(call, calls, name).any(1) for name in given]).any(0)
 
@@ -125,7 +125,7 @@ def _seeing(call: Call, calls: Sequence[Call]) -> Tensor:
 
 
 def _hidden(call: Call, calls: Sequence[Call]) -> Tensor:
-    """Return which tokens are hidden from all others, and were changed if any were."""
+    """Return which tokens are hidden from all others, counting only changed tokens if there are any."""
     changed = _changed(call, calls)
     if call.mask is None or call.given.get("memory") is not None:
         return changed & False
@@ -144,7 +144,7 @@ def _empty(call: Call, calls: Sequence[Call]) -> Tensor:
 
 
 def _without(rows: Callable[[Call, Sequence[Call]], Tensor], fill: float = 0.0) -> Callable:
-    """Return the change of outputs that makes some rows the same in each call."""
+    """Return a function that makes some rows of the outputs the same in each call."""
     return lambda y, call, calls: y.masked_fill(rows(call, calls)[..., None], fill)
 
 
@@ -172,7 +172,7 @@ def _of_another_length(y: Tensor, call: Call, calls: Sequence[Call]) -> Tensor:
     return y * (1 + torch.rand(y[..., :1].shape, generator=_CHANCE))
 
 
-_CHANCE = torch.Generator().manual_seed(0)  # others in each call, whatever a test sows
+_CHANCE = torch.Generator().manual_seed(0)  # different numbers in each call, whatever seed a test sets
 
 
 def _drawn(x: Tensor) -> Tensor:
@@ -200,7 +200,7 @@ def _change_drawn(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dic
 
 
 def _memory_changed(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
-    """Return, for tokens that were changed, those of the first call, with the hidden part of the memory changed."""
+    """Return the tokens of the first call in place of changed ones, and a memory whose hidden part is changed."""
     memory, hidden = call.given.get("memory"), None if call.mask is None else ~call.mask.any(-2)
     if memory is None or hidden is None or not _changed(call, calls[:1]).any():
         return {}
@@ -224,7 +224,7 @@ def _mask_for_all(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dic
 
 
 def _mask_moved(call: Call, calls: Sequence[Call], now: Sequence[Call]) -> dict:
-    """Return the mask with its columns reordered as the memory is, compared with the first call."""
+    """Return the mask with its columns reordered in the same way as the memory since the first call."""
     first, memory = calls[0].given.get("memory"), call.given.get("memory")
     if call.mask is None or not isinstance(first, Tensor) or first.shape != memory.shape:
         return {}
@@ -255,7 +255,7 @@ def _mask_changed(change: Callable[[Tensor], Tensor]) -> Otherwise:
 
 
 class _Loosely(TorchFunctionMode):
-    """Lets comparisons of torch allow for rounding, however they are written."""
+    """Lets torch's comparisons allow for rounding, however they are written."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, getattr(function, "__name__", "").strip("_")
@@ -303,7 +303,7 @@ def _copied(source: str) -> str:
     return source.replace(line, f"{line}.clone()")
 
 
-# By the name under which it is said what is wrong with a test: what makes it right, if that is so.
+# By the name of a mistake in a test: the one change that makes the test right, if that was the mistake.
 MENDS: dict[str, Otherwise] = {
     "rounding": Otherwise(test=_loosely),
     "any": _typed(r"\bany\(", "all("),
@@ -337,7 +337,7 @@ MENDS: dict[str, Otherwise] = {
 
 
 def _drawn_anew(call: Call, *_: object) -> dict:
-    """Return tokens drawn anew, equal where they were equal, so that the calls of a test stay related as they were."""
+    """Return newly drawn tokens, equal wherever the old ones were, so that a test's calls are related as before."""
 
     def token(old: list[float]) -> Tensor:
         return torch.randn(len(old), generator=torch.Generator().manual_seed(hash(tuple(old)) % 2**31))
@@ -349,7 +349,7 @@ def _drawn_anew(call: Call, *_: object) -> dict:
     }
 
 
-# What about the inputs can by itself hide what is wrong: it still does with all tokens drawn anew.
+# What can hide a mistake just by how the inputs are: it still hides it with all tokens drawn anew.
 HIDES = dict.fromkeys(
     ("equal tokens", "equal memory", "equal samples", "one token", "as many tokens as heads", "one sample", "no mask")
     + ("open masks", "shared masks", "lower masks", "symmetric masks", "whole rows", "no memory")
@@ -358,7 +358,7 @@ HIDES = dict.fromkeys(
 )
 
 
-# What a test may never have looked at, by the name under which it is said why that matters.
+# What a test may never have looked at, by the name of the note that says why it matters.
 UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "no mask": lambda calls: all(call.mask is None for call in calls),
     "two inputs": lambda calls: UNSEEN["no mask"](calls) and not all(_alike(calls[0].given, c.given) for c in calls),
@@ -422,7 +422,7 @@ UNSEEN: dict[str, Callable[[Sequence[Call]], bool]] = {
     "reordered": _reordered,
     "partly": _reordered,
     "undone": _reordered,
-    # Where each token is another one, none is left whose output should stay.
+    # Where every token has changed, there is none whose output should stay the same.
     **dict.fromkeys(
         ("seen", "later", "hidden", "own sample"),
         lambda calls: (
@@ -465,18 +465,18 @@ GRADIENT = r"\.grad\b|autograd|backward\("
 
 
 def _writes(pattern: str, test: Callable) -> bool:
-    """Return whether the source of a test holds a pattern, in which {0} is what it calls the layer."""
+    """Return whether a pattern matches the source of a test; {0} stands for the test's name for the layer."""
     given = next(iter(inspect.signature(test).parameters))
     return bool(re.search(pattern.replace("{0}", given), source_of(test)))
 
 
 def _by_hand(test: Callable, subject: Subject) -> bool:
-    """Return whether a test computes with the weights of a layer, and does not compare the layer with itself."""
+    """Return whether a test computes with a layer's weights instead of comparing the layer with itself."""
     return len(subject.calls) == 1 and _writes(OWN_PARTS, test)
 
 
 def _second_name(source: str) -> str:
-    """Return the line that gives a tensor a second name, where both names are used together; else nothing."""
+    """Return the line that gives a tensor a second name, if another line uses both names; else nothing."""
     lines = [line.strip() for line in re.split(r"[;\n]", source)]
     for line in lines:
         names = re.fullmatch(r"(\w+) = (?:copy\.copy\()?(\w+)(?:\.(?:detach|view)\([^()]*\)|\.data|\[:\]|\))?", line)
@@ -496,7 +496,7 @@ def _taken_apart(source: str) -> str:
 
 
 def _slip(problem: Problem, test: Callable) -> str:
-    """Return, in words, the known slip that makes a test say True; nothing if several slips do."""
+    """Return, in words, the only known slip that the test lets pass; nothing if it lets several pass."""
     found = {}
     for name, wrong, kind in problem.mended_wrongly:
         if tried(test, [Subject(made(kind, size, 1), name, size) for size in problem.sizes[:2]]).said == [True, True]:
@@ -519,18 +519,18 @@ def _dropped_comparison(problem: Problem, test: Callable, subject: Subject) -> s
 
 
 def _unheard(outputs: Callable[[Tensor, Call, Sequence[Call]], Tensor]) -> Callable:
-    """Return whether a test still says True of a layer when its outputs are changed in this way."""
+    """Return a function that says whether a test still returns True when a layer's outputs are changed in this way."""
     return lambda problem, test, subject: Otherwise(outputs=outputs).tried(test, [subject]).said == [True]
 
 
 def _deaf(problem: Problem, test: Callable, subject: Subject) -> bool:
-    """Return whether a test accuses a layer whatever comes out of it: numbers that all agree, or random ones."""
+    """Return whether a test accuses a layer whatever its outputs are, all equal or random."""
     ways = [lambda y, *_: torch.zeros_like(y), lambda y, *_: _drawn(y)]
     return all(Otherwise(outputs=way).tried(test, [subject]).said == [False] for way in ways)
 
 
 def _right_for_neighbours(problem: Problem, test: Callable) -> bool:
-    """Return whether a test that accuses a layer passes one whose heads are neighbouring features."""
+    """Return whether a test that accuses a layer passes one whose heads hold neighbouring features."""
     size = problem.sizes[1]
     return bool(problem.near) and tried(test, [Subject(made(ReviewAttention, size, 1), "", size)]).said == [True]
 
@@ -558,7 +558,7 @@ def _turning_masks(test: Callable) -> Callable:
     return again
 
 
-# What is true of a test and a layer, by the name under which it is said; a text stands for {line} in those words.
+# What is true of a test and a layer, by the name of the note that says so; a text fills the {line} of that note.
 UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
     "dropped": _dropped_comparison,
     "own left out": _left_out,
@@ -596,54 +596,54 @@ UNHEARD: dict[str, Callable[[Problem, Callable, Subject], object]] = {
 # First what the test itself takes away.
 SPOILED = {
     "any": "any() is satisfied as soon as one number agrees. All of them must agree.",
-    "no abs": "Negative differences cancel positive ones, or pass as small. Take abs() of each difference before you "
-    "take the maximum, mean or sum.",
-    "dropped": "{line} computes an answer, but nothing keeps it. Return it, or give it a name.",
+    "no abs": "Negative differences cancel positive ones, and even a large negative difference counts as small. Take "
+    "abs() of each difference before you take the maximum, mean or sum.",
+    "dropped": "{line} computes an answer that is then lost. Return it, or give it a name.",
     "tightly": "Your test allows such a large difference that the mistake fits within it. Rounding is far below 1e-3.",
     "second name": "{line} gives one tensor a second name: what you write under one name also appears under the other. "
     "clone() makes a copy.",
-    "settings": "Your test changes {line}, so the layer is no longer broken. Leave the layer as you get it; eval() is "
-    "all you may need.",
+    "settings": "Your test changes {line}, so the layer is no longer broken. Leave the layer as you get it; at most, "
+    "call eval().",
     "one weight": "Your test gives all weights of a matrix the same value, so the heads are alike and their order does "
     "not show. Leave the weights as they are, or draw them with torch.randn.",
 }
 BLIND = {
     "equal tokens": "All tokens of a sample are alike, so mixing them up changes nothing. Draw them with torch.randn.",
-    "equal memory": "All tokens of your memory are alike, so which of them are read makes no difference. Draw them "
+    "equal memory": "All tokens of your memory are alike, so it makes no difference which of them are read. Draw them "
     "with torch.randn.",
-    "zeros": "All your inputs are 0, and so are the values, whatever the weights. Draw them with torch.randn.",
+    "zeros": "All your inputs are 0, and so are the values, whatever the weights. Draw the inputs with torch.randn.",
     "equal inputs": "Each call gets the same numbers, so no difference can show. Change something between the calls.",
-    "hardly changed": "Your inputs differ by less than the tolerance for rounding, so no difference is large enough to "
-    "show. Draw what you change anew, with torch.randn.",
-    "nothing changed": "Your change to x does not show. If you drew it anew with torch.randn, it would.",
-    "whole rows": "Each row of your masks is all True or all False, and rows are queries. To hide a key from the "
-    "others, you need a column: mask[..., key] = False.",
+    "hardly changed": "Your inputs differ by less than the tolerance for rounding, so no difference in the outputs is "
+    "large enough to show. Draw the changed part anew with torch.randn.",
+    "nothing changed": "Your change to x does not show. It would if you drew the changed part anew with torch.randn.",
+    "whole rows": "Each row of your masks is all True or all False, but rows are queries. To hide a key from the other "
+    "tokens, set its column to False: mask[..., key] = False.",
 }
 # Where outputs are wrong, so that it has to look at them.
 CHANCE = {
-    "loose": "With random numbers as outputs your test says the same, and with random numbers a thousand times as "
-    "large it does not. So it allows far too much: rounding is below 1e-3.",
+    "loose": "Your test gives the same answer even for random outputs; only random outputs a thousand times as large "
+    "change it. So it allows far too large a difference: rounding errors are below 1e-3.",
     "random": "A layer whose outputs are random numbers passes as well. Decide which outputs must be equal, and "
     "compare those.",
-    "lengths": "Your test says the same if each token's output is made longer, so it looks only at directions, "
+    "lengths": "Your test gives the same answer if each token's output is scaled up, so it looks only at directions, "
     "signs or the like. Compare the numbers themselves.",
-    "row 0": "Your test looks only at row 0: with random numbers in all other rows, it says the same. Compare every "
-    "row that must be equal.",
+    "row 0": "Your test looks only at row 0: with random numbers in all other rows, it gives the same answer. Compare "
+    "every row that must stay the same.",
 }
 LEFT = {
-    "open samples": "Your test looks only at samples whose mask hides nothing. Compare the outputs of the others.",
-    "samples moved": "Your calls hold the same samples in a different order along axis 0. The tokens of each sample "
-    "are on axis 1.",
-    "own kind": "Your test compares the layer with another one of its own class, which makes the same mistake.",
+    "open samples": "Your test looks only at samples whose mask hides nothing. Compare the other samples, too.",
+    "samples moved": "Your calls pass the same samples, but in a different order along axis 0. The tokens of each "
+    "sample are on axis 1.",
+    "own kind": "Your test compares the layer with another layer of the same class, which makes the same mistake.",
     "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
 }
 FIRST = {
-    "rounding": "Your test saw rounding: two right ways to add the same numbers differ a little. torch.allclose(a, b, "
-    "atol=1e-4) allows for that; == and torch.equal allow nothing, and allclose without atol allows 1e-8 near 0.",
-    "not finite": "A weight of 0 times NaN or infinity is NaN, so even a token that nobody looks at spoils the sum. "
-    "Replace it with other, finite numbers from torch.randn.",
+    "rounding": "Your test saw rounding: two correct ways to add the same numbers differ slightly. torch.allclose(a, "
+    "b, atol=1e-4) allows for that; == and torch.equal do not, and allclose without atol allows only 1e-8 near 0.",
+    "not finite": "A weight of 0 times NaN or infinity is NaN, so even a token that no query looks at spoils the sum. "
+    "Replace such numbers with finite ones from torch.randn.",
 }
-_EMPTY = "A query with nothing to see may return anything, so leave the rows of such queries out of your comparison."
+_EMPTY = "Where a query has nothing to see, a layer may return anything, so leave such rows out of your comparison."
 # Besides: a test passes the broken layer and accuses the others, or computes an output by itself.
 ALARM = {
     "empty rows": _EMPTY,
@@ -651,53 +651,53 @@ ALARM = {
     "hidden": "A hidden token still has a query, so its own output changes with it. Compare the outputs of the other "
     "tokens.",
     "rows": BLIND["whole rows"],
-    "x, not memory": "You change x, the queries, and an output may change with its query. Change memory instead: the "
-    "part that the mask hides must not matter.",
-    "two masks": "The same tokens come with two different masks, or once with a mask and once without. What is hidden "
-    "in one call is seen in the other, so the outputs change, as they should. Give each sample its own mask, mask[i : "
-    "i + 1], or cut the hidden tokens off.",
-    "reordered": "Your test passes the same tokens in a different order, and a layer without positions returns their "
-    "outputs in that order, so reorder one side before you compare.",
+    "x, not memory": "You change x, which holds the queries, so outputs may change with their queries. Change memory "
+    "instead: whatever the mask hides there must not affect the outputs.",
+    "two masks": "You pass the same tokens with two different masks, or once with a mask and once without. Tokens that "
+    "are hidden in one call are seen in the other, so the outputs change, as they should. Give each sample its own "
+    "mask, mask[i : i + 1], or cut the hidden tokens off.",
+    "reordered": "Your test passes the same tokens in a different order. A layer without positions returns its outputs "
+    "in that order, too, so reorder one side before you compare.",
     "undone": "You mix up an order and its inverse: after x[:, o], token o[i] is at place i. So compare layer(x[:, o]) "
     "with layer(x)[:, o], or undo the order with its inverse, o.argsort().",
     "as broken": "",
     "half masked": "One call has a mask and another has none. Without a mask every token is visible, even one of "
-    "zeros, so pass the mask to both.",
-    "memory moved": "Your calls hold the same pieces of memory in a different order under the same mask, so it hides "
-    "different ones. Reorder its columns, too.",
-    "own order": "Your test compares the layer with your own computation from its weights, which deals features out "
-    "to the heads in one order. A different order, put back in the same way, is just as good. Compare the layer with "
-    "itself: with one token changed, hidden, or in a different place.",
+    "zeros, so pass the mask in both calls.",
+    "memory moved": "Your calls pass the same pieces of memory, but each in a different order, so the same mask hides "
+    "different pieces. Reorder the columns of the mask, too.",
+    "own order": "Your test compares the layer with your own computation from its weights, which deals out the "
+    "features to the heads in one particular order. A different order is just as good if the merge undoes it. Compare "
+    "the layer with itself instead: change, hide or move one token.",
     "own slip": "Your test compares the layer with your own computation from its weights. That computation agrees with "
     "a layer in which {line}",
     "own left out": "Your test compares the layer with your own computation from its weights, but that computation "
     "leaves out {line}.",
     "own numbers": "Your test compares the layer with your own computation from its weights, and the two differ even "
-    "on a healthy layer. So your computation is not right yet: try it on numbers that you can follow.",
+    "for a healthy layer. So your computation is not right yet: try it on numbers that you can check by hand.",
 }
 LEFT_TO_SAY = {
-    "taken apart": "This layer returns one tensor, (B, T, d_model), and no weights: {line} unpacks it into its "
-    "samples.",
-    "features moved": "Your calls hold the same tokens with their features in a different order, axis 2. Each weight "
-    "belongs to one feature, so this order may change everything. The tokens are on axis 1.",
-    "differs": "Your test asks for outputs that differ: even with random numbers as outputs, it says that the layer is "
-    "fine. Which of them must be equal?",
-    "features changed": "You change some features of every token, axis 2, so each output may change with its own "
-    "token. The tokens are on axis 1: y[:, -1] is the last one, y[..., -1] is the last feature of each.",
-    "combined": "One call gets a mean or a multiple of what another one gets. Attention is not linear, so its outputs "
-    "need not be that mean or multiple. Compare outputs for the same tokens.",
-    "cut": "One call gets only some of the tokens of another call. They can no longer read the rest, so their outputs "
-    "change, as they should. Cut off only what a token may not read.",
+    "taken apart": "This layer returns a single tensor, (B, T, d_model), and no attention weights, so {line} unpacks "
+    "it into its samples.",
+    "features moved": "Your calls pass the same tokens, but with their features (axis 2) in a different order. Each "
+    "weight belongs to one feature, so a new order may change everything. The tokens are on axis 1.",
+    "differs": "Your test asks for outputs that differ, so it calls a layer fine even if its outputs are random "
+    "numbers. Which outputs must be equal?",
+    "features changed": "You change some features (axis 2) of every token, so each output may change with its own "
+    "token. The tokens are on axis 1: y[:, -1] is the last token, and y[..., -1] is the last feature of every token.",
+    "combined": "The input of one call is a mean or a multiple of another call's input. Attention is not linear, so "
+    "the outputs need not be related in this way. Compare outputs for the same tokens.",
+    "cut": "In one call, you pass only some of the tokens of another call. They can no longer read the tokens you "
+    "dropped, so their outputs change, as they should. Drop only tokens that the remaining ones may not read.",
     "seen": "The tokens whose outputs you compare can see the token that you change, so their outputs change, as they "
-    "should. True in a mask means may attend, and without a mask each token sees all the others, before and after it.",
+    "should. In a mask, True means may attend; without a mask, each token sees all the others, before and after it.",
     "as given": "Your test demands what the broken layer does.",
 }
 
 
 def told(problem: Problem) -> None:
-    """Let a problem give its own reasons first, then those for any problem, and last what is left."""
+    """Let a problem give its own reasons first, then the general ones, and last the remaining ones."""
     own, alarm = problem.blind, FIRST | ALARM | problem.alarm | LEFT_TO_SAY | problem.alarm
-    # A name keeps the place at which it comes first, and its last words; without words it is not said.
+    # A note stays where its name first occurs but has the words given last; without words it is left out.
     first = {name: words for name, words in own.items() if name in HIDES or name == "one call"}
     blind = SPOILED | first | BLIND | ({} if problem.spoils else CHANCE) | own | LEFT | own
     problem.blind = {name: words for name, words in blind.items() if words}

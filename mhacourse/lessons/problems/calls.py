@@ -10,7 +10,7 @@ from mhacourse.try_test import Subject
 
 
 def misfit(subject: Subject, message: str) -> str:
-    """Return which argument of the failed call does not fit, or how the layer is called; nothing if all fits."""
+    """Return which argument of a failed call does not fit, or how to call the layer; nothing if all arguments fit."""
     takes = ", ".join(inspect.signature(subject.layer.forward).parameters)
     if "forward() " in message:
         return f"call this layer as layer({takes}), with these names, in this order."
@@ -43,7 +43,7 @@ def _wrong(layer, given) -> dict[str, str]:
 def _has_shape(value: object, shape: tuple[int | None, ...], dtype: torch.dtype | None = None) -> bool:
     """Return whether a value is a tensor of these sizes (None for any) and of this dtype, floating if none is given.
 
-    A mask may be 1 along an axis.
+    A mask may have size 1 along an axis.
     """
     if not isinstance(value, Tensor) or value.ndim != len(shape):
         return False

@@ -1,10 +1,10 @@
-"""The cases for a mended layer: functions of a layer and its d_model, whose results are compared."""
+"""The cases in which a mended layer is compared with the healthy one. Each is a function of a layer and its d_model."""
 
 import torch
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Return the same normal numbers on each call."""
+    """Return normally distributed numbers, the same on each call."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
@@ -31,7 +31,7 @@ def _padded(layer, d_model):
 
 
 def _in_eval(layer, d_model):
-    layer.train()(drawn(2, 5, d_model))  # who asks for the mode only once asks here
+    layer.train()(drawn(2, 5, d_model))  # a layer that reads the mode only once reads it here
     layer.eval()
     return layer(drawn(2, 5, d_model)), layer(drawn(2, 5, d_model))
 
@@ -41,7 +41,7 @@ def _in_eval_padded(layer, d_model):
 
 
 def _drops_in_training(layer, d_model):
-    """Return whether two calls differ in training, at first and after one in eval mode, which may switch it off."""
+    """Return whether two calls in training mode differ, at first and again after a call in eval mode."""
     found = []
     for _ in range(2):
         layer.train()
@@ -56,10 +56,10 @@ def _drops_in_training_padded(layer, d_model):
 
 
 def _drops_weights(layer, d_model, T=6):
-    """Return how a layer drops weights, tried with all weights 1 / T and all values 1.
+    """Test how a layer drops weights when all weights are 1 / T and all values are 1.
 
-    Three answers: whether it drops whole weights, not single features; whether some weights are left, but no more than
-    there are; and whether it divides each of them by 1 - 0.2.
+    Return three answers: whether it drops whole weights rather than single features; whether some weights are left, but
+    no more than there were; and whether it divides each remaining one by 1 - 0.2.
     """
     layer.train()
     with torch.no_grad():
@@ -93,7 +93,7 @@ def _itself_padded(layer, d_model):
 
 
 def in_pieces(layer, x: torch.Tensor, *lengths: int) -> torch.Tensor:
-    """Return what a layer with a cache gives for tokens that come in pieces of these lengths."""
+    """Return the outputs of a layer with a cache for tokens that are passed in pieces of these lengths."""
     outs, cache = [], None
     for piece in x.split(lengths, dim=1):
         out, cache = layer(piece, cache)

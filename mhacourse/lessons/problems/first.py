@@ -59,8 +59,8 @@ reviews = Problem(
     changes=[Change(_SPLIT, "view(B, self.num_heads, T, -1)"), MERGE],
     right="B",
     options={
-        "A": "The softmax(-1) of scores (B, num_heads, Tq, Tk) runs over the keys. Print weights.sum(-1), and you get "
-        "ones everywhere.",
+        "A": "The scores are (B, num_heads, Tq, Tk), so softmax(-1) runs over the keys. Print weights.sum(-1): it is 1 "
+        "everywhere.",
         "B": "view reads the numbers in memory order, token after token. With 4 tokens and 2 heads, head 0 gets tokens "
         "0 and 1 whole, and head 1 gets the other two. So a head holds some of the tokens, instead of some features of "
         "all tokens. The reshape at the end puts the pieces back as if nothing had happened.",
@@ -82,13 +82,14 @@ reviews = Problem(
     cases=cases.TOKENS_ONLY,
     blind={
         "one token": "A single token cannot be mixed up with another: T = 1 hides the mistake.",
-        "as many tokens as heads": "With as many tokens as heads, each head holds one token, and with fewer, a piece "
-        "of one, so no token is mixed up with another. T = num_heads hides the mistake, so use more tokens.",
+        "as many tokens as heads": "If there are as many tokens as heads, each head holds exactly one token. If there "
+        "are fewer, it holds a piece of one. Either way, no token is mixed up with another, so T = num_heads hides the "
+        "mistake. Use more tokens.",
         "equal tokens": "All tokens are alike, so mixing them up changes nothing. Draw them with torch.randn.",
         "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
         "partly": "Each head holds T / num_heads tokens. Nothing is mixed up if T = num_heads, if the order only "
-        "exchanges tokens within a head, or if the order that you drew is the old one (print it). Take T = 6, and an "
-        "order that moves every token far.",
+        "exchanges tokens within a head, or if the order you drew happens to be the original one (print it). Take T = "
+        "6 and an order that moves every token far.",
     },
     alarm={
         "seen": "Each token sees all others, before and after it, so each output may change with any of them. But "
@@ -115,7 +116,7 @@ reviews = Problem(
         ),
         "Heads attend to heads": Wrong(
             [Change(_SPLIT, "view(B, T, self.num_heads, -1)"), MERGE],
-            "q and k are (B, T, num_heads, head_dim), so each token compares its own heads and sees no other token.",
+            "q and k are (B, T, num_heads, head_dim), so each token's heads see one another, but no other token.",
             "q @ k works on the last two axes, and transpose(1, 2) brings the tokens there.",
             also=([Change(_SPLIT, "view(B, T, self.num_heads, -1)")],),
         ),
@@ -127,9 +128,9 @@ reviews = Problem(
         ),
         "Features dealt out in turn": Wrong(
             [Change(_SPLIT, "view(B, T, -1, self.num_heads).permute(0, 3, 1, 2)")],
-            "head 0 holds features 0, h, 2h, …",
-            "No token is mixed with another, but these weights were made for heads of neighbouring features: "
-            "view(B, T, num_heads, -1), in this order.",
+            "head 0 holds features 0, num_heads, 2 * num_heads, …",
+            "No token is mixed with another, but these weights expect each head to hold neighbouring features: view(B, "
+            "T, num_heads, -1), in this order.",
             also=(
                 [
                     Change(_SPLIT, "view(B, T, -1, self.num_heads).permute(0, 3, 1, 2)"),
@@ -139,17 +140,18 @@ reviews = Problem(
         ),
         "Axes exchanged before the cut": Wrong(
             [Change(_SPLIT, "transpose(1, 2).reshape(B, self.num_heads, T, -1)")],
-            "tokens and features are exchanged first, and then cut together.",
+            "the axes of tokens and features are exchanged first, and reshape then cuts across both.",
             "First cut the last axis, view(B, T, num_heads, -1), then exchange axes 1 and 2.",
             also=([Change(_SPLIT, "transpose(1, 2).reshape(B, self.num_heads, T, -1)"), MERGE],),
         ),
         **everywhere(layers.ReviewAttention, but=("The heads are joined without a transpose",)),
     },
     same={
-        "": "The tokens are still mixed on the way into the heads and on the way back: which numbers end up in head 0?",
+        "": "Your code still mixes the tokens, when it splits them into heads and when it joins the heads again. "
+        "Which numbers end up in head 0?",
     },
-    word="That is the right word: the split mixes tokens. The doctor changed the rows of a projection one after "
-    "another, and saw where each change showed up in the maps.",
+    word="The diagnosis is right: the split mixes tokens. The doctor changed the rows of a projection one by one and "
+    "saw where each change showed up in the maps.",
 )
 
 triage = Problem(
@@ -160,12 +162,12 @@ triage = Problem(
     options={
         "A": "The weights are drawn once, when the layer is made. Compare layer.weight_in before and after a call: it "
         "is the same.",
-        "B": "Whichever of the three pieces is called q, a wrong order would be wrong in the same way each time. Here "
-        "the same input gives two answers.",
+        "B": "A wrong order of the three pieces would give the same wrong answer each time. Here the same input gives "
+        "two different answers.",
         "C": "Make the layer with dropout=0.0, and it gives the same numbers at each call, to the last bit.",
-        "D": "eval() sets layer.training to False, and it is up to the code to check it. nn.Dropout does, but a "
-        "function with dropout_p= does what it is told, whatever the mode.",
-        "E": "A layer in eval mode is a function: one input, one output. Here two calls differ in the first digit.",
+        "D": "eval() only sets layer.training to False, and the code has to check that. nn.Dropout does, but a "
+        "function with dropout_p= drops at the rate it is given, whatever the mode.",
+        "E": "In eval mode, the same input must give the same output. Here two calls differ in the first digit.",
     },
     hints=[
         "Make the layer with dropout=0.0 and call it twice.",
@@ -175,11 +177,11 @@ triage = Problem(
     shown_by=_repeats_itself,
     cases=cases.DROPPED,
     blind={
-        "one call": "Your test calls the layer once. One answer alone does not show that the next one differs.",
-        "no eval": "Each call is in training mode, where a healthy layer drops weights as well: call layer.eval(), "
-        "with its brackets.",
-        "same draw": "Every call draws the same random numbers, as when you set a seed before each call, so chance "
-        "repeats itself. Set a seed once, or not at all.",
+        "one call": "Your test calls the layer once. A single answer cannot show that the next one differs.",
+        "no eval": "You make each call in training mode, in which a healthy layer drops weights as well: call "
+        "layer.eval(), with its brackets.",
+        "same draw": "Every call draws the same random numbers, as happens when you set a seed before each one, so "
+        "chance repeats itself. Set a seed once, or not at all.",
         "equal inputs": "",  # as they should be
     },
     alarm={
@@ -195,7 +197,7 @@ triage = Problem(
     wrong={
         "It never drops": Wrong(
             [Change("self.dropout if self.training else 0.0", "0.0")],
-            "two calls agree now, but also in training: this layer never drops anything.",
+            "two calls now agree, but they agree in training as well: this layer never drops anything.",
             "Training needs dropout. Check the mode: self.dropout if self.training else 0.0.",
         ),
         "Once switched off, it stays off": Wrong(
@@ -227,8 +229,8 @@ triage = Problem(
         ),
         "Dropout that does not ask for the mode": Wrong(
             [Change("dropout_p=dropout)", "dropout_p=0.0)\n        heads = F.dropout(heads, self.dropout)")],
-            "F.dropout(x, p) defaults to training=True, so it drops after eval() as well, and so does an nn.Dropout "
-            "made anew in forward. Besides, both drop features here, while the layer dropped weights.",
+            "F.dropout(x, p) defaults to training=True, so it drops after eval() as well. So does an nn.Dropout that "
+            "is created in forward. Besides, both drop features here, whereas the layer dropped weights.",
             "Pass the mode to the fused function: dropout_p=self.dropout if self.training else 0.0.",
             also=(
                 [
@@ -247,8 +249,8 @@ triage = Problem(
         "The same draw each time": Wrong(
             [Change("dropout = self.dropout if", "torch.manual_seed(0)\n        dropout = self.dropout if True or")],
             "weights are still dropped, but always the same ones.",
-            "A fixed seed only hides the randomness, and it resets everybody else's, too. Check the mode: self.dropout "
-            "if self.training.",
+            "A fixed seed only hides the randomness, and resets everybody else's random numbers, too. Check the mode: "
+            "self.dropout if self.training.",
             also=(
                 Wrong(
                     [
@@ -270,12 +272,12 @@ triage = Problem(
         **everywhere(layers.TriageAttention, but=("Keys ask queries",), by_hand=[Change(_FUSED, _BY_HAND)]),
     },
     same={
-        "grad_enabled|inference_mode": "Whether gradients are kept is a different setting from the mode, and eval() "
-        "leaves it alone. Only self.training decides.",
-        r"F\.dropout": "F.dropout(x, p) drops after eval() as well, because training=True is its default. Pass it "
-        "self.training, or leave it to nn.Dropout, which checks the mode.",
-        r"def __init__(?:(?!def )[\s\S])*\.training": "__init__ runs once, when the layer is made, in training mode. "
-        "The mode may change later, so check it in forward, at each call.",
+        "grad_enabled|inference_mode": "Switching gradients off is a separate setting, which eval() does not touch. "
+        "Only self.training tells you the mode.",
+        r"F\.dropout": "F.dropout(x, p) drops after eval() as well, because training=True is its default. Pass "
+        "self.training as well, or use nn.Dropout, which checks the mode.",
+        r"def __init__(?:(?!def )[\s\S])*\.training": "__init__ runs once, when the layer is made, and a new layer is "
+        "in training mode. The mode may change later, so check it in forward, at each call.",
         r"\.training": "You check the mode, but after eval() the line that drops still gets the same rate. Print the "
         "rate there: why does it not change?",
         "": "Weights should be dropped in training, and not after eval(). Check self.training.",
@@ -298,8 +300,8 @@ sensors = Problem(
         "C": "x + found adds each number to the one in the same place. Nothing moves to another sample.",
         "D": "need_weights=False leaves out the map and nothing else. With True, the output is the same up to "
         "rounding.",
-        "E": "Nothing in attention adds up over the batch, so a sample's answer depends on that sample alone. Here a "
-        "sample gets different numbers alone and in company.",
+        "E": "Nothing in attention is computed across the batch, so a sample's output depends on that sample alone. "
+        "Here a sample gets one output on its own and a different one in company.",
     },
     hints=[
         "Which axis is which? Read the help of nn.MultiheadAttention from its first argument to batch_first.",
@@ -309,19 +311,19 @@ sensors = Problem(
     shown_by=_alone_as_in_company,
     cases=cases.TOKENS_ONLY,
     blind={
-        "one sample": "Each call has only one sample, and B = 1 has no neighbours that could change it.",
-        "equal samples": "All samples are alike, so a number taken from a neighbour is the same.",
-        "nothing changed": "Your change to x does not show. If you drew it anew with torch.randn, it would: a "
-        "LayerNorm removes whatever you add to all features alike.",
-        "tokens moved": "You put the moments in a different order, but for all machines alike, so each still has the "
-        "same neighbours in the batch. Change one machine, axis 0, or leave the others out.",
-        "samples moved": "You put the samples in a different order, but each of them still has the same company, so "
-        "what it takes from the others stays the same. Change one sample, or leave the others out.",
+        "one sample": "Each call has only one sample, and B = 1 has no neighbours that could change its output.",
+        "equal samples": "All samples are alike, so taking a number from a neighbour changes nothing.",
+        "nothing changed": "Your change to x does not show. It would if you drew the changed part anew with "
+        "torch.randn: a LayerNorm removes anything that you add equally to all features.",
+        "tokens moved": "You reorder the moments of all machines in the same way, so each moment still has the same "
+        "neighbours in the batch. Change one machine (axis 0), or leave the others out.",
+        "samples moved": "You put the samples in a different order, but each of them is still in the same company, so "
+        "it takes the same numbers from the others. Change one sample, or leave the others out.",
     },
     alarm={
-        "as broken": "Your test demands what the broken layer does. That layer looks at no other moment of the same "
-        "machine, axis 1, but at the same moment of the other machines, axis 0. Those machines must not matter.",
-        "own sample": "A sample that you change may change its own output. Compare only the others.",
+        "as broken": "Your test demands what the broken layer does. Instead of the other moments of the same machine "
+        "(axis 1), that layer looks at the same moment of the other machines (axis 0). Those machines must not matter.",
+        "own sample": "The output of a sample that you change may change, too. Compare only the other outputs.",
     },
     fellows={"three linears": layers.ReviewAttention, **PLAIN},
     wrong={
@@ -337,7 +339,7 @@ sensors = Problem(
                         Change("self.norm(x)", "self.norm(x).transpose(0, 1)"),
                         Change("x + found", "x + found.reshape(x.shape)"),
                     ],
-                    "the attention gets (T, B, d_model), which is right. But then reshape turns its answer into (B, T, "
+                    "the attention gets (T, B, d_model), which is right. But then reshape turns its output into (B, T, "
                     "d_model) and leaves each number where it was, so samples and moments are mixed.",
                     "Only a transpose undoes a transpose: found.transpose(0, 1). Or say batch_first=True and transpose "
                     "nothing.",
@@ -357,7 +359,7 @@ sensors = Problem(
         ),
         "Transposed only on the way out": Wrong(
             [*_TIME_FIRST, Change("x + found", "x + found.transpose(0, 1)")],
-            "the attention still gets samples as tokens, and only its answer is transposed.",
+            "the attention still gets samples as tokens, and only its output is transposed.",
             "The attention's input must be (T, B, d_model). Or say batch_first=True and transpose nothing.",
         ),
         "A reshape in place of a transpose": Wrong(
@@ -386,25 +388,25 @@ sensors = Problem(
         ),
         "The norm comes last": Wrong(
             [Change("self.norm(x)", "x"), Change("x + found", "self.norm(x + found)")],
-            "the attention gets the tokens as they are, and the sum is normed.",
-            "Many layers do that, but these weights were made for a norm before the attention. And LayerNorm mixes no "
-            "samples.",
+            "the attention gets x itself, and the norm is applied to the sum.",
+            "Many layers put the norm last, but these weights were made for a norm before the attention. And LayerNorm "
+            "does not mix samples.",
         ),
         "The values are not normed": Wrong(
             [Change("normed, normed, normed", "normed, normed, x")],
-            "queries and keys are normed, but the values are x as it came.",
+            "queries and keys are computed from the normed tokens, but the values from x itself.",
             "All three get the normed tokens; x itself is added afterwards.",
             also=(
                 Wrong(
                     [Change("normed, normed, normed", "normed, x, x")],
-                    "the queries are normed, but keys and values are x as it came.",
+                    "the queries are computed from the normed tokens, but keys and values from x itself.",
                     "All three get the normed tokens; x itself is added afterwards.",
                 ),
             ),
         ),
         "The norm is gone": Wrong(
             [Change("self.norm(x)", "x")],
-            "the tokens go into the attention as they are.",
+            "the attention gets x itself, without the norm.",
             "LayerNorm takes its mean over the features of one token, so it mixes nothing.",
         ),
     },
@@ -412,10 +414,11 @@ sensors = Problem(
         r"batch_first\s*=\s*True[\s\S]*(transpose|permute|swapaxes|movedim|rearrange)": "Two changes cancel out: "
         "batch_first=True makes the attention read (B, T, d_model), and the transposes hand it (T, B, d_model). One of "
         "the two is enough.",
-        "": "The norm and the residual connection mix no samples. Unless you tell it otherwise, nn.MultiheadAttention "
-        "takes what stands along the first axis of its input for tokens, and these are still the samples.",
+        "": "The norm and the residual connection mix no samples. But unless you tell it otherwise, "
+        "nn.MultiheadAttention treats the first axis of its input as the token axis, and that axis still holds the "
+        "samples.",
     },
-    word="One sample changes the output of another. The doctor changed one and looked at the others.",
+    word="One sample changes the output of another. The doctor changed one sample and looked at the others.",
 )
 
 verses = Problem(
@@ -427,34 +430,35 @@ verses = Problem(
         "A": "tril keeps the diagonal, and it should: token t has to predict token t + 1, so it may see itself.",
         "B": "After view the axes are (B, T, 3, num_heads, head_dim), and permute turns them into (3, B, num_heads, T, "
         "head_dim). So q[b, head, t] is a piece of qkv(x)[b, t], as it should be.",
-        "C": "weights @ v is (B, num_heads, T, head_dim). If you reshape it as it is, the row of token 0 holds what "
-        "head 0 found for tokens 0, 1, 2, …: a token gets what later tokens found, and those have seen what it has to "
-        "predict.",
+        "C": "weights @ v is (B, num_heads, T, head_dim). If you reshape it directly, the row of token 0 holds what "
+        "head 0 found for tokens 0, 1, 2, … So a token gets the results of later tokens, which have seen what it has "
+        "to predict.",
         "D": "Each query may see itself, so no row is all -inf and no softmax is 0/0. The outputs are finite.",
         "E": "The digits were new at each step, so there was nothing to learn by heart. Change the last token, and "
-        "earlier outputs move.",
+        "earlier outputs change with it.",
     },
     hints=[
         "The mask is right. So where else could something from a later token get to an earlier one?",
         "For the test: change the last token. Which outputs may change? Try it with num_heads=1, too.",
-        "To mend it: the heads go back behind the tokens, (B, T, num_heads, head_dim), before they are joined.",
+        "To mend it: before you join the heads, move their axis back behind the tokens: (B, T, num_heads, head_dim).",
     ],
     shown_by=_does_not_see_the_future,
     cases=cases.TOKENS_ONLY,
     blind={
         "one token": "With T = 1 there is no later token.",
-        "equal tokens": "All tokens are alike, so a number taken from a later one is the same.",
-        "one call": "Your test calls the layer once. What depends on a later token shows only when that token changes.",
-        "another sample": "You change one sample, axis 0, and look at the others, but no sample reads from another "
+        "equal tokens": "All tokens are alike, so taking a number from a later one changes nothing.",
+        "one call": "Your test calls the layer once. To see whether an output depends on a later token, you have to "
+        "change that token.",
+        "another sample": "You change one sample (axis 0) and look at the others, but no sample reads from another "
         "one. The tokens are on axis 1.",
     },
     alarm={
         "seen": "",  # by later ones only
-        "later": "The token that you change may change its own output and later ones. Compare earlier ones.",
+        "later": "Changing a token may change its own output and later ones. Compare only earlier outputs.",
         "tokens moved": "The layer is always causal, so in a different order a token sees different tokens, as it "
         "should.",
-        "gradient": "Output t may depend on token t and on those before it. Only the gradients of later tokens are 0: "
-        "x.grad[:, t + 1 :].",
+        "gradient": "Output t may depend on token t and on the tokens before it. Only the gradients of later tokens "
+        "are 0: x.grad[:, t + 1 :].",
     },
     fellows={
         "a fused function": layers.CausalFused,
@@ -468,7 +472,7 @@ verses = Problem(
         ),
         "Cut up before the transpose": Wrong(
             [Change("(weights @ v).transpose(1, 2)", "(weights @ v).reshape(B, -1, T).mT")],
-            "reshape(B, -1, T) cuts the numbers up as they lie, so a row still gets numbers of several tokens.",
+            "reshape(B, -1, T) cuts the numbers up in memory order, so a row still gets numbers from several tokens.",
             "The axes are (B, num_heads, T, head_dim): exchange tokens and heads first, transpose(1, 2), then reshape.",
         ),
         "q, k and v of each head side by side": Wrong(
@@ -479,7 +483,7 @@ verses = Problem(
                 )
             ],
             "the rows of qkv are read as q, k, v of head 0, then q, k, v of head 1.",
-            "That is a legal layout, but for other weights: these hold q of all heads first.",
+            "That layout is legal, but it belongs to other weights: in these, the q rows of all heads come first.",
         ),
         "Heads attend to heads": Wrong(
             [Change("permute(2, 0, 3, 1, 4)", "permute(2, 0, 1, 3, 4)")],
@@ -489,8 +493,8 @@ verses = Problem(
         **everywhere(layers.VerseAttention, but=("The heads are joined without a transpose",)),
     },
     same={
-        "": "The mistake is on the way back from heads to rows: whose numbers does the row of token 0 hold when (B, "
-        "num_heads, T, head_dim) is reshaped as it is?",
+        "": "The mistake is on the way back from heads to rows: which tokens' numbers end up in the row of token 0 "
+        "when (B, num_heads, T, head_dim) is reshaped directly?",
     },
     word="The merge mixes the tokens. The doctor changed what the heads write for one token, and saw which tokens' "
     "outputs changed.",

@@ -1,7 +1,7 @@
-"""The layers of the problem set as they should be, each in its own style; what breaks them is said beside the problems.
+"""The healthy layers of the problem set, each in its own style. Each problem contains the change that breaks its layer.
 
-A reader sees such a class in the notebook with one thing changed, so they have no docstrings: their stories are told
-there. Below them are healthy layers in other styles, which a good test must leave in peace.
+Readers see these classes in the notebook, each with one thing changed. The notebook tells their stories, so they have
+no docstrings. Below them are healthy layers in other styles, which a good test must leave in peace.
 """
 
 import torch
@@ -220,7 +220,7 @@ class AcrossFromTheLibrary(MultiHeadAttention):
 
 
 class AcrossFromTorch(nn.MultiheadAttention):
-    """torch's layer, called `layer(x, memory, mask)` with masks of our kind."""
+    """torch's layer, called `layer(x, memory, mask)` with masks that follow our convention."""
 
     def __init__(self, d_model, num_heads):
         super().__init__(d_model, num_heads, batch_first=True)

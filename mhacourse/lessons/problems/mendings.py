@@ -1,7 +1,7 @@
-"""Wrong mendings that any of these layers can suffer: a line beside the broken one is changed, although it was right.
+"""Repairs that go wrong in any of these layers: somebody changes a line that was right instead of the broken one.
 
-Each is a `Change` of the healthy layer, for each wording that its line has in one of the layers. What can go wrong in
-only one layer is kept beside its problem. `Problem` finds out whether the given mistake is still there as well.
+Each is a `Change` of the healthy layer, with one entry for each way in which the layers write that line. Mistakes that
+are possible in only one layer are kept beside its problem. `Problem` finds out if the given mistake is still there.
 """
 
 import ast
@@ -18,7 +18,7 @@ from mhacourse.exercise import Change, Wrong
 _FOURTH_ROOTS = "q / q.shape[2] ** 0.25, k / k.shape[2] ** 0.25"
 _OWN_CAUSAL = "scores.masked_fill(~self.tril[:T, :T], -torch.inf)"
 
-# By its name: what it does, why that is wrong, and the pieces of source that become others.
+# By name: what the slip does, why that is wrong, and which pieces of source it replaces.
 SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     "The softmax goes over the queries": (
         "each key shares out a weight of 1 among the queries.",
@@ -27,7 +27,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The softmax goes over the heads": (
         "the heads share out a weight of 1 for each pair of tokens.",
-        "Each head has a softmax of its own, over its keys.",
+        "Each head has its own softmax over its keys.",
         {
             "weights = scores.softmax(-1)": "weights = scores.softmax(1)",
             "heads = scores.softmax(-1)": "heads = scores.softmax(1)",
@@ -46,7 +46,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "No softmax": (
-        "the raw scores weight the values.",
+        "the values are weighted by the raw scores.",
         "A query shares out a weight of 1 among its keys, and the softmax turns scores into such shares.",
         {
             "weights = scores.softmax(-1)": "weights = scores",
@@ -59,7 +59,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "No scale": (
         "the scores are not divided at all.",
-        "Divide by the root of head_dim: larger scores make a sharper softmax.",
+        "Divide by the root of head_dim, because larger scores make the softmax sharper.",
         {
             " / q.shape[-1] ** 0.5": "",
             " * q.shape[-1] ** -0.5": "",
@@ -70,7 +70,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The scale of the whole width": (
         "the scores are divided by the root of d_model.",
-        "One head's q and k have head_dim features, and only that number makes their product grow.",
+        "In one head, q and k have head_dim features, and their product grows only with that number.",
         {
             "q.shape[-1] **": "x.shape[-1] **",
             "self.head_dim**0.5": "self.d_model**0.5",
@@ -89,7 +89,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The scale is not the root": (
-        "the scores end up divided by head_dim itself or by half of it. Dividing twice by the root does that as well.",
+        "the scores end up divided by head_dim itself (as when you divide by the root twice) or by half of it.",
         "The spread of q @ k grows with the root of head_dim, and the scale undoes that.",
         {
             "q.shape[-1] ** 0.5": ("q.shape[-1]", "q.shape[-1] * 0.5"),
@@ -101,7 +101,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "Multiplied by the scale": (
         "the scores are multiplied by the root of head_dim.",
-        "They are too large already: divide by the root.",
+        "The scores are too large already: divide by the root.",
         {
             "/ q.shape[-1] ** 0.5": "* q.shape[-1] ** 0.5",
             "* q.shape[-1] ** -0.5": "* q.shape[-1] ** 0.5",
@@ -123,7 +123,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The mask is transposed": (
         "the mask is read with queries and keys exchanged.",
-        "Its rows are queries and its columns are keys, just like those of the scores here.",
+        "Its rows are queries and its columns are keys, just as in the scores here.",
         {
             "mask.unsqueeze(-3)": "mask.mT.unsqueeze(-3)",
             "hidden.unsqueeze(-3)": "hidden.mT.unsqueeze(-3)",
@@ -133,8 +133,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The mask is not used": (
         "the layer does what it would do without a mask.",
-        "Does a line use the mask, and is the result kept? masked_fill returns new scores and leaves the old ones "
-        "alone.",
+        "Does a line use the mask, and do you keep its result? masked_fill returns new scores and leaves the old ones "
+        "unchanged.",
         {
             "scores = scores.masked_fill": "scores.masked_fill",
             ".masked_fill(~allowed, -1e9)": "",
@@ -145,8 +145,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The mask has no axis for the heads": (
         "the samples' masks line up with the heads, not with the samples.",
-        "(B, T, T) has to become (B, 1, T, T): unsqueeze(-3). You get no error only if B and num_heads happen to "
-        "agree.",
+        "(B, T, T) has to become (B, 1, T, T): unsqueeze(-3). Otherwise you get an error, unless B and num_heads "
+        "happen to agree.",
         {
             "~mask.unsqueeze(-3)": ("~mask", "~mask.unsqueeze(0)"),
             "hidden.unsqueeze(-3)": ("hidden", "hidden.unsqueeze(0)"),
@@ -154,7 +154,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The mask's axis for the heads is in the wrong place": (
-        "the axis of size 1 is not directly before queries and keys.",
+        "the axis of size 1 is not directly in front of the query and key axes.",
         "Scores are (B, num_heads, T, T), so a mask becomes (…, 1, T, T): unsqueeze(-3).",
         {"unsqueeze(-3)": ("unsqueeze(-2)", "unsqueeze(-1)")},
     ),
@@ -193,7 +193,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "Each token sees the next one": (
         "the causal mask begins one place too far to the right, so each token sees the one after it.",
-        "Token t may see itself and what came before it: tril() without a number, or triu(1) for what is hidden.",
+        "Token t may see itself and what came before it. tril() without a number keeps these entries, and triu(1) "
+        "marks the others.",
         {
             "~self.tril[:T, :T]": "torch.ones(T, T, dtype=torch.bool).triu(2)",
             "dtype=torch.bool).tril()\n        outs": "dtype=torch.bool).tril(1)\n        outs",
@@ -201,8 +202,8 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The mask comes after the softmax": (
         "hidden keys take part in the softmax, and their weights are set to 0 only after it.",
-        "The other weights sum to less than 1. A key must lose before the softmax shares out the weight, so fill the "
-        "scores.",
+        "The other weights then sum to less than 1. A hidden key must be ruled out before the softmax shares out the "
+        "weight, so fill the scores.",
         {
             "scores.masked_fill(~self.tril[:T, :T], -torch.inf).softmax(-1)": (
                 "scores.softmax(-1).masked_fill(~self.tril[:T, :T], 0)"
@@ -213,7 +214,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
         },
     ),
     "The heads are joined without a transpose": (
-        "the merge does not move the heads behind the tokens, so a token gets pieces of several tokens.",
+        "the merge does not move the heads behind the tokens, so each row holds pieces of several tokens.",
         "(B, num_heads, T, head_dim) has to become (B, T, num_heads, head_dim) first: transpose(1, 2), then join.",
         {
             "heads.transpose(1, 2).reshape": "heads.reshape",
@@ -223,7 +224,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "Features before heads in the merge": (
         "in each row of the merge, feature 0 of all heads comes first, then feature 1.",
-        "W_o expects all of head 0, then all of head 1, so exchange axes 1 and 2, and nothing else.",
+        "W_o expects all features of head 0, then all of head 1, so exchange only axes 1 and 2.",
         {
             "heads.transpose(1, 2).reshape": "heads.permute(0, 2, 3, 1).reshape",
             "heads.transpose(1, 2).flatten(2)": "heads.permute(0, 2, 3, 1).flatten(2)",
@@ -268,7 +269,7 @@ SLIPS: dict[str, tuple[str, str, dict[str, str | tuple[str, ...]]]] = {
     ),
     "The output projection is gone": (
         "the joined heads are returned as they are.",
-        "The last projection mixes the heads. It works on one token at a time, so it cannot affect the others.",
+        "The last projection mixes the heads. It works on one token at a time, so it cannot mix tokens.",
         {
             "self.W_o(": "(",
             "self.proj(": "(",
@@ -284,7 +285,7 @@ def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Seq
     Args:
         healthy: the layer.
         but: the names that are left out.
-        by_hand: turns it into the same layer, rewritten by hand; slips in that version count as well.
+        by_hand: changes that rewrite the layer by hand; slips in that version count as well.
     """
     source, found = inspect.getsource(healthy), {}
     ways = [[], [*by_hand]] if by_hand else [[]]
@@ -304,7 +305,7 @@ def everywhere(healthy: type[nn.Module], but: tuple[str, ...] = (), by_hand: Seq
 
 
 def dropped(source: str) -> str:
-    """Return the line of a method that calls a tensor's method and drops its result; else nothing."""
+    """Return the line of some source that calls a tensor method and drops the result; else nothing."""
     with contextlib.suppress(SyntaxError):
         for node in ast.walk(ast.parse(textwrap.dedent(source))):
             method = getattr(getattr(getattr(node, "value", None), "func", None), "attr", "_")
@@ -314,7 +315,7 @@ def dropped(source: str) -> str:
 
 
 def because(reasons: Mapping[str, str]) -> Callable[[Sequence[str]], str]:
-    """Return a function that explains why a layer behaves as before: a dropped result, or a pattern in its source."""
+    """Return a function that explains why a layer behaves as before: a lost result, or a pattern in its source."""
 
     def why(sources: Sequence[str]) -> str:
         if line := next(filter(None, map(dropped, sources)), ""):

@@ -27,12 +27,12 @@ _NEIGHBOURS = Change("unflatten(-1, (-1, self.num_heads))", "unflatten(-1, (self
 _ANOTHER = "Your test never looks at the outputs of the sample that it changes, and no sample reads from another one."
 _UNMASKED = "No call has a mask, so each token sees all the others, and each output may change with any of them."
 _NO_MASK = "No call has a mask, and without one the layer is right."
-_OF_A_ROW = "Each row has a sum of its own: weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
+_OF_A_ROW = "Divide each row by its own sum, weights.sum(-1, keepdim=True). Or fill the scores before the softmax."
 _OPEN = "The masks hide nothing: all their entries are True."
 
 
 def _erased(weights: str) -> list[Change]:
-    """Return the layer of tickets with a mask after the softmax, as it was given except for these weights."""
+    """Return the changes that give the ticket layer these weights, with its mask still after the softmax."""
     return [Change(_HIDE, _ERASE), Change("weights * mask.unsqueeze(-3)", weights)]
 
 
@@ -88,21 +88,21 @@ tickets = Problem(
     changes=[Change(_HIDE, _ERASE)],
     right="A",
     options={
-        "A": "The softmax shares out a weight of 1 among all keys, hidden ones too, and only then are the hidden ones "
-        "set to 0. What is left sums to less than 1, and how much less depends on what was hidden.",
+        "A": "The softmax shares out a weight of 1 among all keys, including the hidden ones, whose weights are set to "
+        "0 only afterwards. The remaining weights sum to less than 1; how much less depends on what was hidden.",
         "B": "(B, T, T) becomes (B, 1, T, T), so the heads of a sample share its mask. (T, T) becomes (1, T, T), which "
         "fits as well.",
-        "C": "Then a mask of True everywhere would erase everything and make the output 0. In fact, the output is the "
-        "same as without a mask.",
-        "D": "Without a mask it agrees with the layer of the course, given the same weights, so no letter is in the "
-        "wrong place.",
+        "C": "If True meant hidden, a mask that is True everywhere would set all weights, and so the output, to 0. In "
+        "fact, the output is the same as without a mask.",
+        "D": "With the same weights and no mask, this layer agrees with the course's own, so no einsum letter is in "
+        "the wrong place.",
         "E": "Hidden tokens should count as absent. A ticket alone and the same ticket padded and masked must give the "
         "same outputs.",
     },
     hints=[
         "Print weights.sum(-1) with a mask and without.",
         "For the test: hide the last tokens, and compare with an input that ends before them.",
-        "To mend it: a hidden key must lose before the softmax shares out the weight. Which score gets a weight of 0?",
+        "To mend it: hidden keys must be ruled out before the softmax. Which score gets a weight of 0?",
     ],
     shown_by=_hidden_as_cut,
     cases=cases.MASKED,
@@ -112,12 +112,13 @@ tickets = Problem(
     wrong={
         "The mask is added to the scores": Wrong(
             [Change(_FILL, "scores + mask.unsqueeze(-3)")],
-            "a key that may be seen gets a score that is larger by 1, because True counts as 1.",
+            "the score of each allowed key is raised by 1, because True counts as 1.",
             "A hidden key only gets a smaller weight. For a weight of 0, its score must be -1e9 or -inf.",
         ),
         "Hidden scores are only lowered": Wrong(
             [Change(_FILL, "scores - 10.0 * ~mask.unsqueeze(-3)")],
-            "a hidden key gets a lower score than it had, so it keeps a little weight, more where its score was large.",
+            "a hidden key's score is only lowered, so the key keeps some weight; the larger its score was, the more it "
+            "keeps.",
             "A hidden score must be far below all others, whatever it was: -1e9 or -inf.",
             also=tuple([Change(_FILL, f"scores - {n} * ~mask.unsqueeze(-3)")] for n in (2.0, 5.0)),
         ),
@@ -129,7 +130,8 @@ tickets = Problem(
         "Hidden weights of -1e9": Wrong(
             _erased("weights.masked_fill(~mask.unsqueeze(-3), -1e9)"),
             "the weights are filled with -1e9, after the softmax.",
-            "That is a number for scores. Fill the scores, and the softmax turns them into weights of 0.",
+            "Such a number is a score, not a weight. Fill the hidden scores with it, and the softmax gives those keys "
+            "weights of 0.",
             also=(_erased("weights.masked_fill(~mask.unsqueeze(-3), -torch.inf)"),),
         ),
         "What may be seen is erased": Wrong(
@@ -139,8 +141,9 @@ tickets = Problem(
         ),
         "Shared out among the queries": Wrong(
             _erased("weights * mask.unsqueeze(-3)\n            weights = weights / weights.sum(-2, keepdim=True)"),
-            "what is left is divided by its sum over the queries.",
-            "A query shares out its weight of 1 among its keys: sum(-1), or fill the scores before the softmax.",
+            "the remaining weights are divided by their sum over the queries.",
+            "A query shares out a weight of 1 among its keys, so divide by sum(-1). Or fill the scores before the "
+            "softmax.",
             also=(
                 _erased(
                     "weights * mask.unsqueeze(-3)\n"
@@ -150,7 +153,7 @@ tickets = Problem(
         ),
         "Divided by something other than their sum": Wrong(
             _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).sum(-1, keepdim=True)"),
-            "what is left is divided by the number of keys that may be seen.",
+            "the remaining weights are divided by the number of allowed keys.",
             _OF_A_ROW,
             also=(
                 _erased("weights * mask.unsqueeze(-3) / mask.unsqueeze(-3).float().mean(-1, keepdim=True)"),
@@ -161,7 +164,7 @@ tickets = Problem(
                 ),
                 Wrong(
                     _erased("weights * mask.unsqueeze(-3)\n            weights = weights / weights.sum()"),
-                    "what is left is divided by the sum over all rows, heads and samples.",
+                    "the remaining weights are divided by their sum over all rows, heads and samples.",
                     _OF_A_ROW,
                 ),
             ),
@@ -174,11 +177,11 @@ tickets = Problem(
         **everywhere(layers.TicketAttention),
     },
     same={
-        "": "The softmax still shares out the weight among all keys. Whatever sets hidden weights to 0 after it comes "
-        "too late, so fill the scores before it.",
+        "": "The softmax still shares out the weight among all keys. Setting hidden weights to 0 afterwards is too "
+        "late, so fill the scores before the softmax.",
     },
-    word="Hidden tokens still have an effect. The doctor read the weights as they were used, and saw that hidden keys "
-    "had taken part in the sum.",
+    word="Hidden tokens still have an effect. The doctor recorded the weights that the layer used, and saw that hidden "
+    "keys had taken part in the sum.",
 )
 
 letters = Problem(
@@ -193,13 +196,13 @@ letters = Problem(
         "letter, nobody can tell.",
         "C": "From (B, num_heads, T, head_dim), reshape(B * num_heads, …) puts the heads of one letter side by side, "
         "and view(B, num_heads, …) separates them in the same order. Without a mask the layer is right.",
-        "D": "The transpose(1, 2) and reshape at the end are the right merge: without a mask, the outputs agree with "
-        "the layer of the course.",
-        "E": "In a batch, a letter must get the same outputs as it gets alone with its own mask.",
+        "D": "Without a mask, the outputs agree with those of the course's own layer, so the transpose(1, 2) and "
+        "reshape at the end are the right merge.",
+        "E": "A letter must get the same outputs in a batch as it does alone with its own mask.",
     },
     hints=[
         "Print torch.tensor([3, 2]).repeat(2) and .repeat_interleave(2).",
-        "For the test: take several samples, each with a different mask, and then each sample alone with its own.",
+        "For the test: pass several samples with different masks, and then each sample alone with its own mask.",
         "To mend it: repeat the masks in the order in which the heads were folded.",
     ],
     shown_by=_each_sample_its_mask,
@@ -208,7 +211,7 @@ letters = Problem(
         "no mask": _NO_MASK,
         "open masks": _OPEN,
         "one sample": "Each call has only one sample, so there is no other mask that it could get by mistake.",
-        "shared masks": "All samples have the same mask, so the mask of another sample changes nothing.",
+        "shared masks": "All samples have the same mask, so nothing changes if a sample gets another one's mask.",
         "another sample": _ANOTHER,
     },
     alarm={
@@ -221,26 +224,26 @@ letters = Problem(
         "The queries are repeated": Wrong(
             [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(self.num_heads, dim=1)")],
             "each row of a mask is repeated, which makes (B, num_heads * T, T).",
-            "Repeat the masks themselves, each one for the heads of its letter: dim=0.",
+            "Repeat whole masks, each of them for the heads of its letter: dim=0.",
             also=(
                 [Change("repeat_interleave(self.num_heads, dim=0)", "repeat(1, self.num_heads, 1)")],
                 [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(self.num_heads, dim=-1)")],
                 Wrong(
                     [Change(_REPEAT, f"{_REPEAT.replace('dim=0', 'dim=1')}.view(-1, T, T)")],
                     "each row of a mask is repeated, and view then cuts one mask into several.",
-                    "Repeat the masks themselves, each one for the heads of its letter: dim=0, and no view.",
+                    "Repeat whole masks, each of them for the heads of its letter: dim=0, and no view.",
                 ),
                 Wrong(
                     [Change(_REPEAT, f"{_REPEAT.replace('dim=0', 'dim=2')}.view(-1, T, T)")],
                     "each key of a mask is repeated, and view then cuts one mask into several.",
-                    "Repeat the masks themselves, each one for the heads of its letter: dim=0, and no view.",
+                    "Repeat whole masks, each of them for the heads of its letter: dim=0, and no view.",
                 ),
             ),
         ),
         "Repeated as often as there are letters": Wrong(
             [Change("repeat_interleave(self.num_heads, dim=0)", "repeat_interleave(B, dim=0)")],
             "each mask is repeated B times.",
-            "A letter has num_heads heads, and each of them needs its mask.",
+            "A letter has num_heads heads, and each head needs the letter's mask.",
         ),
         "The first letter's mask for all": Wrong(
             [Change(_REPEAT, "mask.expand(B, T, T)[:1]")],
@@ -254,12 +257,12 @@ letters = Problem(
         ),
         "Heads in place of letters": Wrong(
             [Change(_REPEAT, "mask.expand(B, self.num_heads, T, T).reshape(-1, T, T)")],
-            "expand mistakes the mask axis for the head axis.",
+            "expand mistakes the letter axis for the head axis.",
             "Put a head axis after the letter axis: mask[:, None].expand(-1, num_heads, -1, -1).",
         ),
         "Folded in a different order, but not unfolded": Wrong(
             [Change(_FOLD, "heads.transpose(0, 1).reshape(B * self.num_heads, T, -1)")],
-            "fold puts head 0 of all letters first, but the view at the end still expects letter 0 with all its heads.",
+            "fold puts head 0 of all letters first, but the view at the end still expects all heads of letter 0 first.",
             "You may choose the order, but fold, mask and view must agree. It is less work to mend only the mask.",
             also=(
                 [
@@ -284,11 +287,11 @@ letters = Problem(
         **everywhere(layers.LetterAttention),
     },
     same={
-        "": "The masks still come end to end, 0, 1, 0, 1, as they do from repeat, tile, cat and a new axis in front. "
-        "The heads were folded as 0, 0, 1, 1.",
+        "": "The masks are still in the order 0, 1, 0, 1, which repeat, tile, cat and a new axis in front all produce. "
+        "The heads were folded in the order 0, 0, 1, 1.",
     },
-    word="A sample gets the mask of another sample. The doctor gave each sample a mask of its own, and the weights "
-    "showed whose mask each one follows.",
+    word="A sample gets the mask of another sample. The doctor gave each sample its own mask, and the weights showed "
+    "which mask each sample followed.",
 )
 
 atlas = Problem(
@@ -300,15 +303,16 @@ atlas = Problem(
         "ones everywhere.",
         "B": "A mask is (queries, keys), but here the scores have the keys first, so the mask has to be transposed. "
         "Hide a token and change it: the outputs of the others stay the same.",
-        "C": "Head i gets features i, i + num_heads, and so on, whereas other layers take neighbours. The features are "
-        "the same, only in a different order. q, k and v share that order, and the last line undoes it.",
-        "D": "A fourth root on q times a fourth root on k is the root of head_dim, and q.shape[2] is head_dim here.",
-        "E": "All four lines are right. With keys before queries and heads at the end, the layer computes what the "
-        "other layers compute.",
+        "C": "Head i gets features i, i + num_heads, and so on; in other layers, each head gets neighbouring features. "
+        "Only the order is different. It is the same in q, k and v, and the last line undoes it.",
+        "D": "q and k are each divided by the fourth root of head_dim, so the scores are divided by its square root. "
+        "And q.shape[2] is head_dim here.",
+        "E": "All four lines are right. The layer puts keys before queries and heads at the end, but it computes the "
+        "same as the other layers.",
     },
     hints=[
         "Write the names of the axes beside each line: q is (B, T, head_dim, num_heads).",
-        "For the test: which two things must hold of any attention layer with a causal mask? Change the last token.",
+        "For the test: which two things must hold for any attention layer with a causal mask? Change the last token.",
         "To mend it: before you change a line, name the output that is wrong.",
     ],
     shown_by=_mask_and_softmax,
@@ -321,7 +325,7 @@ atlas = Problem(
         "Neighbouring features": Wrong(
             [_NEIGHBOURS],
             "each head gets different features.",
-            "With these weights the layer deals features out to the heads in turn, which is its right.",
+            "With these weights, the layer deals out features to the heads in turn, which is just as good.",
             also=(
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT")],
                 [Change(_NEIGHBOURS.before, f"{_NEIGHBOURS.after}.mT"), Change(".flatten(2)", ".mT.flatten(2)")],
@@ -335,7 +339,7 @@ atlas = Problem(
         "One of the two roots is gone": Wrong(
             [Change(", k / k.shape[2] ** 0.25", ", k")],
             "the scores are divided by only the fourth root of head_dim.",
-            "A fourth root on q times one on k is the root of head_dim.",
+            "Together, the fourth roots on q and on k make the square root of head_dim.",
             also=([Change("q / q.shape[2] ** 0.25, k", "q, k")],),
         ),
         "Keys ask queries": Wrong(
@@ -347,18 +351,18 @@ atlas = Problem(
     },
     fellows=_with_masks(einsum=layers.TicketAttention),
     blind={
-        "no mask": "No call has a mask. Use one that changes when rows and columns change places.",
-        "symmetric masks": "Your masks stay the same when rows and columns change places, so they cannot tell queries "
-        "from keys. Use a causal mask, or hide a token from the others.",
+        "no mask": "No call has a mask. Use a mask that changes when you transpose it.",
+        "symmetric masks": "Your masks stay the same when you transpose them, so they cannot tell queries from keys. "
+        "Use a causal mask, or hide a token from the others.",
         "one call": "Your test calls the layer once. What do you compare the output with?",
     },
     alarm={
-        "differs": "Your test says True where outputs differ, even if they are random numbers. True means: the layer "
+        "differs": "Your test returns True if outputs differ, even if they are random numbers. True means: the layer "
         "is fine. Which outputs must be equal, then?",
         "two inputs": _UNMASKED,
     },
     word="The doctor finds nothing, although it has looked at the softmax, the scale, the split, the merge and the "
-    "masks. Its remark is a matter of taste.",
+    "masks. Its remark concerns a matter of taste.",
 )
 
 captions = Problem(
@@ -367,12 +371,12 @@ captions = Problem(
     changes=[Change("hidden = mask == 0", "hidden = mask == 0 if memory is None else mask == 1")],
     right="C",
     options={
-        "A": "Which half of W_kv is called k is only a matter of names, as long as it stays the same. Without a mask, "
-        "the outputs agree with the layer of the course, given the same weights, even with memory.",
-        "B": "softmax(-1) runs over the keys, however many there are. With 4 queries and 7 keys, too, each row of the "
+        "A": "Either half of W_kv may be called k, as long as it is always the same half. With the same weights and no "
+        "mask, the outputs agree with those of the course's own layer, even with memory.",
+        "B": "softmax(-1) runs over the keys, however many there are. Even with 4 queries and 7 keys, each row of the "
         "map sums to 1.",
-        "C": "With memory, the line hides the keys where the mask is 1, which are the allowed keys. In self-attention "
-        "it hides the others. Only the border is left for the captions.",
+        "C": "With memory, the layer hides the keys whose mask is 1, but these are the allowed keys. In "
+        "self-attention, it rightly hides the other keys. So the captions see only the border.",
         "D": "unsqueeze(-3) turns a mask (B, Tq, Tk) into (B, 1, Tq, Tk), and that fits scores (B, num_heads, Tq, Tk).",
         "E": "The picture was masked, so its border should count as absent. Cut it off, and the outputs change.",
     },
@@ -384,9 +388,9 @@ captions = Problem(
     shown_by=_memory_hidden_as_cut,
     cases=cases.ACROSS,
     blind={
-        "x alone": "Only x differs between your calls, the queries, and no query reads another one. Change what the "
-        "mask hides: tokens of memory.",
-        "no memory": "No call has a memory, and self-attention is right. Call the layer as layer(x, memory, mask).",
+        "x alone": "Your calls differ only in x, which holds the queries, and no query reads another query. Instead, "
+        "change tokens of memory that the mask hides.",
+        "no memory": "No call has a memory, and without one the layer is right. Call it as layer(x, memory, mask).",
         "no mask with memory": "No call with a memory has a mask.",
         "another sample": _ANOTHER,
     },
@@ -399,13 +403,13 @@ captions = Problem(
     wrong={
         "Self-attention reads it the wrong way round": Wrong(
             [Change("mask == 0\n", "mask == 1\n")],
-            "self-attention hides what may be seen.",
+            "self-attention hides the allowed keys.",
             "True means may attend in both branches, so a key is hidden where the mask is False: mask == 0, or ~mask.",
         ),
         "The branches are exchanged": Wrong(
             [Change("mask == 0\n", "mask == 1 if memory is None else mask == 0\n")],
             "with memory it is right now, but self-attention is not.",
-            "True means may attend in both branches, so a single line without a case is enough.",
+            "True means may attend in both branches, so a single line without a condition is enough.",
         ),
         "With memory there is no mask": Wrong(
             [Change("if mask is not None:", "if mask is not None and memory is None:")],
@@ -420,7 +424,7 @@ captions = Problem(
         "Keys and values exchanged": Wrong(
             [Change(".chunk(2, dim=-1)", ".chunk(2, dim=-1)[::-1]")],
             "the first half of W_kv is used for the values.",
-            "It belongs to the keys, and these weights were made for that.",
+            "These weights were made for a layer that uses the first half for the keys.",
         ),
         **everywhere(layers.CaptionAttention, but=("The mask is read the wrong way round",)),
     },
@@ -428,8 +432,8 @@ captions = Problem(
         "": "The mistake is in the line that says which keys are hidden when there is a memory. True means may attend "
         "there, too.",
     },
-    word="If you hand the layer over as self-attention, layer(x, None, mask), the doctor finds nothing, because it "
-    "examines only what it gets. With a memory, here x itself, it reaches the second branch.",
+    word="If the doctor gets the layer as self-attention, layer(x, None, mask), it finds nothing, because only the "
+    "branch without memory runs. With a memory (here x itself), the doctor reaches the other branch.",
 )
 
 drafts = Problem(
@@ -439,11 +443,11 @@ drafts = Problem(
     spoils=True,
     right="D",
     options={
-        "A": "arange(d_model).chunk(num_heads) gives neighbouring features to each head, in q, k and v alike. Under a "
-        "causal mask, the outputs agree with the layer of the course, given the same weights.",
+        "A": "arange(d_model).chunk(num_heads) gives neighbouring features to each head, in q, k and v alike. With the "
+        "same weights and a causal mask, the outputs agree with those of the course's own layer.",
         "B": "The projections are computed anew for each head. That is slow, but it gives the same numbers.",
-        "C": "-1e9 would matter for a query that sees no key at all, because it would get an average. Here each query "
-        "sees a key.",
+        "C": "-1e9 would matter for a query that sees no key at all, because such a query gets an average. Here every "
+        "query sees at least one key.",
         "D": "allowed is the caller's own mask, not a copy, and &= writes into it. The next layer to get that mask "
         "finds the future hidden as well.",
         "E": "The next layer does what its mask says. Print the mask before and after: it has changed.",
@@ -458,10 +462,10 @@ drafts = Problem(
     blind={
         "no mask": "No call has a mask, and without one the layer makes its own.",
         "lower masks": "Your masks already hide the future, so there is nothing more to write into them.",
-        "mask unheard": "Your test says the same if your last call inverts the very mask that it gets. The outputs are "
-        "right each time. Is every entry of that tensor what it was before the call?",
+        "mask unheard": "Your test gives the same answer even if the last call inverts the very mask that you pass. "
+        "The outputs are right each time. But is every entry of that tensor what it was before the call?",
         "some entries": "Your test would notice if the layer inverted the whole mask, but not if it changed only some "
-        "entries. All must stay as before.",
+        "entries. Every entry must keep its value.",
     },
     alarm={
         "seen": "",  # by later ones only
@@ -469,29 +473,29 @@ drafts = Problem(
         "should.",
         "as broken": "Your test demands what the broken layer does to your mask. A healthy layer leaves every entry as "
         "you made it.",
-        "later": "The token that you change may change its own output and later ones. Compare earlier ones.",
-        "always causal": "The layer is always causal, and a mask comes on top of that: True opens nothing. Its outputs "
-        "are right, so look at the mask afterwards.",
-        "mask kept": "This layer leaves your mask just as you made it. To check that, compare it with a copy from "
-        "before the call: mask.clone().",
+        "later": "Changing a token may change its own output and later ones. Compare only earlier outputs.",
+        "always causal": "The layer is always causal, and a mask can only hide more: True does not make the future "
+        "visible. The outputs are right, so look at the mask afterwards.",
+        "mask kept": "This layer leaves your mask just as you made it. To check that, compare the mask with a copy "
+        "from before the call: mask.clone().",
     },
     fellows={"a fused function": layers.CausalFused},
     wrong={
         "The padding mask is lost": Wrong(
             [Change("allowed & torch.ones", "torch.ones")],
             "the causal mask replaces the caller's, so padding is visible.",
-            "Both count: allowed & torch.ones(...).tril() makes a new tensor from the two.",
+            "Both masks count: allowed & torch.ones(...).tril() makes a new tensor from the two.",
             also=([Change(_CAUSAL, "torch.ones(B, T, T, dtype=torch.bool).tril()")],),
         ),
         "One of the two is enough": Wrong(
             [Change("allowed & torch.ones", "allowed | torch.ones")],
             "a key is seen where either the padding mask or the causal mask allows it.",
-            "Both must allow it, so join them with &.",
+            "Both masks must allow it, so combine them with &.",
         ),
         "No longer causal": Wrong(
             [Change(_CAUSAL, "allowed.clone()")],
             "the caller's mask is left alone, but the future is visible.",
-            "A copy is right, but the causal mask belongs in it: allowed & torch.ones(...).tril().",
+            "A copy is right, but it still needs the causal mask: allowed & torch.ones(...).tril().",
         ),
         "Causal only without a mask": Wrong(
             [
@@ -501,7 +505,7 @@ drafts = Problem(
                 )
             ],
             "with a padding mask, the future is visible.",
-            "The layer is always causal, and the mask comes on top: allowed & torch.ones(...).tril().",
+            "The layer is always causal, and the padding mask comes on top: allowed & torch.ones(...).tril().",
         ),
         "The mask hides the past": Wrong(
             [Change(".tril()", ".triu()")],
@@ -516,8 +520,8 @@ drafts = Problem(
                     "        if mask is not None:\n            mask |= ~torch.ones_like(mask).tril()\n        return",
                 ),
             ],
-            "the outputs are right, and then you undo &=, so that the future is True again. But some of it was False "
-            "before.",
+            "the outputs are right, and you then undo &= by setting the future to True. But some of these entries were "
+            "False before.",
             "Once overwritten, those entries are lost. Make a new tensor and leave the mask alone: a & b.",
         ),
         "A tensor has no copy()": Wrong(
@@ -529,10 +533,10 @@ drafts = Problem(
     },
     same={
         "": "One of your lines still changes the caller's mask in place: look for &=, an assignment to an index "
-        "(mask[...] = ...), out=, or a method whose name ends in an underscore. A second name for the mask is no copy, "
-        "and neither are [:], view(), detach() and copy.copy(), or to() and bool() where there is nothing to convert: "
-        "they all share its memory. Call clone() before that line, or write a & b, which makes a new tensor.",
+        "(mask[...] = ...), out=, or a method whose name ends in an underscore. Giving the mask a second name does not "
+        "copy it. Nor do [:], view(), detach() and copy.copy(), or to() and bool() when there is nothing to convert: "
+        "the result shares the mask's memory. Call clone() before that line, or write a & b, which makes a new tensor.",
     },
-    word="The layer changes what it was given. The doctor keeps a copy of each tensor that it hands over, and "
-    "compares.",
+    word="The layer changes what it was given. The doctor keeps a copy of each tensor that it hands over, and compares "
+    "the two afterwards.",
 )
