@@ -130,7 +130,7 @@ most_looked_at = Exercise(
     wrong={
         "The word itself counts": Wrong(
             Change("weights.masked_fill(itself, -1)", "weights"),
-            "the word itself wins in most of your rows.",
+            "where a word looks at itself most, you return the word itself.",
             "Leave the diagonal out before you look for the largest weight.",
         ),
         "Word 0 itself": Wrong(

@@ -167,7 +167,7 @@ fused_kv = Exercise(
         ),
         "Parts cut before tokens": Wrong(
             lambda m, k, v: (m @ torch.cat([k, v]).T).reshape(2, *m.shape).unbind(),
-            "each row holds a token's k, then its v, but your reshape to (2, B, T, d) does not cut the rows in two.",
+            "each row holds a token's k, then its v. Your reshape to (2, B, T, d) turns both into tokens: k, v, k, …",
             "Cut the last axis, where k and v are side by side: chunk(2, dim=-1).",
         ),
         "Added": Wrong(

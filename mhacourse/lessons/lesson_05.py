@@ -497,7 +497,7 @@ future_pairs = Exercise(
         ),
         "Never the last token": Wrong(
             lambda f, T, d: _count(_moved(f, T, d)[:, :-1]),
-            "you leave out the last token, so outputs that read it are not counted.",
+            "you leave out the last token, so no pair with it is counted.",
             "Every later token counts. A range leaves out its end value, so end it at T to include token T - 1.",
         ),
         "The changes pile up": Wrong(

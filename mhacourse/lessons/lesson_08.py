@@ -16,8 +16,8 @@ heads_do_not_matter = Choice(
     ),
     answer="BDE",
     options={
-        "A": "the single head's scores are the sum of the eight heads' scores, divided by √8, and the softmax of a sum "
-        "is not a sum of softmaxes.",
+        "A": "the single head's scores are now the sum of the eight heads' scores, but the softmax of a sum is not a "
+        "sum of softmaxes.",
         "B": "the first token may attend only to itself, so every map gives it weight 1.",
         "C": "the single head still sums over 512 features before its softmax.",
         "D": "all values are just the bias, the same for every token, and any mixture of equal values is that value.",

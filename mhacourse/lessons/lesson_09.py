@@ -138,7 +138,7 @@ fold_keys = Exercise(
         ),
         "One matrix for all heads": Wrong(
             Change("return q @ k", "return (q @ k).sum(0)"),
-            "you add up the matrices of all heads.",
+            "your matrix is the sum of all heads' matrices.",
             "Each head has its own matrix: cut the columns into heads, multiply head by head, and do not add the "
             "products.",
         ),

@@ -192,7 +192,7 @@ copying = Exercise(
     task=(
         "Write copying(W_v, W_o, E, U), which finds the letters that a head copies. W_v is (head_dim, d_model), W_o is "
         "(d_model, head_dim), and the embedding E and the readout U are (letters, d_model). Return True or False for "
-        "each letter, (letters,): True if the head, when it looks at this letter, raises that letter's score most."
+        "each letter, (letters,): True if the head, when it looks at this letter, raises this letter's score most."
     ),
     answer=copying_solution,
     cases=_copying_cases,

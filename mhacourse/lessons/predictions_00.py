@@ -68,7 +68,7 @@ two_matrices = Choose(
     right="as sharp with 16 heads as with 1",
     options={
         "paler with 16 heads, as before": (
-            "With equal queries and keys, each word scored highest with itself. With two matrices, it no longer does."
+            "They got paler because the lead of a word's own score shrank. With two matrices, there is no such lead."
         ),
         "sharper with 16 heads than with 1": (
             "Fewer features make a noisier score, but dividing by the root of head_dim makes up for exactly that "

@@ -49,8 +49,7 @@ shrinking_reaction = Choose(
     right="by a factor of thousands",
     options={
         "by a factor of ten": (
-            "The gap goes into an exponent: the reaction falls with e to the power of -10, and that is far less than "
-            "1/10."
+            "The gap goes into an exponent: e to the power of -10 is about 5e-5, which is far less than 1/10."
         ),
         "by a factor of a hundred": "Ten squared is a hundred, but the gap is not squared: it is an exponent of e.",
         "by a factor of thousands": "The reaction, w(1 - w), falls exponentially with the gap, from a quarter to 5e-5.",

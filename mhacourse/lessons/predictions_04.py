@@ -62,7 +62,7 @@ float_triangle = Number(
     why="A float mask is added to the scores: 1 for the past, 0 for the future. The future is held back by a mere 1.",
     guesses=(
         (0, 5, "0 looks like a block. But it is added to the scores, and adding 0 blocks nothing."),
-        (45, 100, "It is less: each past score gets 1 more than a future one, so its weight grows by a factor of e."),
+        (45, 100, "It is less: each past score gets 1 more than a future one, a factor of e for each key."),
     ),
     other="Some of the weight goes there, but less than half, since each past key gains a factor of e.",
     unit="%",

@@ -61,7 +61,7 @@ keras_key_dim = Choose(
     about="how many features a head has with num_heads=8, key_dim=512 in Keras",
     right="512",
     options={
-        "64": "It would be 64 in torch, where you give the width of all heads together, not the size of one.",
+        "64": "It would be 64 in torch, which takes the width of all heads together. Keras takes the size of one.",
         "512": "key_dim is the size of one head, so these are eight wide heads, with eight times the parameters.",
         "8": "That is how many heads there are, and it says nothing about their size.",
     },

@@ -12,7 +12,7 @@ true_of_200 = Number(
         (180, 200, "It was true once, and the argument sounds like mathematics. But a law does not fail this often."),
         (0, 20, "In general the two do differ, so one True may have been luck. But luck does not come this often."),
     ),
-    other="It is a number of seeds out of 200.",
+    other="It is rather more than half: too often for luck, and too rarely for a law.",
 )
 
 spread_of_scores = Choose(

@@ -18,7 +18,7 @@ exchanged_first_tokens = Choose(
     about="which model notices at its last token that tokens 0 and 1 were exchanged, under a causal mask",
     right="the two-layer model",
     options={
-        "neither model": "True without a mask. With a causal mask, token 0 sees only itself, and token 1 sees both.",
+        "neither model": "Without a mask, yes. With a causal mask, token 0 sees only itself, and token 1 sees both.",
         "the two-layer model": (
             "The first layer writes something different at tokens 0 and 1, and the second layer reads it."
         ),

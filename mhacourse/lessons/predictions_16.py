@@ -136,7 +136,7 @@ forgetful = Choose(
         ),
         "no finding, but it asks a question": (
             "If the layer is meant to be a self-attention, nothing is wrong with it. But the doctor lists what it did "
-            "not examine, and there it asks whether it is one."
+            "not examine, and there it asks whether yours is one."
         ),
         "an error: the shapes do not fit": (
             "The shapes do fit: the output is as long as the queries, and nobody can see from it where the keys came "
