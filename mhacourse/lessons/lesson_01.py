@@ -250,7 +250,7 @@ third_rows = Exercise(
         "Nothing moved": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.reshape(rows.permute(1, 2, 0).shape)"),
             "your rows are still in the contiguous order.",
-            "Keep the reshape to (3, num_heads, head_dim), but move the axis of q, k and v to the end.",
+            "Reshape them to (3, num_heads, head_dim), the order they are in, then move the axis of size 3 to the end.",
         ),
         "Feature before head": Wrong(
             Change("rows.permute(1, 2, 0)", "rows.permute(2, 1, 0)"),

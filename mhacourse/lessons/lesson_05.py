@@ -507,8 +507,7 @@ future_pairs = Exercise(
             also=(
                 Wrong(
                     lambda f, T, d: _count(_moved(f, T, d).flip(1).cumsum(1).flip(1) > 0),
-                    "each token stays changed while you change the one before it, so an output also reacts to tokens "
-                    "after s.",
+                    "in each round, the tokens after s are changed as well, so an output also reacts to them.",
                     "Begin each round with the original input: x.clone(), with one new token.",
                 ),
             ),

@@ -120,7 +120,13 @@ fold_keys = Exercise(
             "you multiply (d_model, num_heads, head_dim) tensors directly, so each row multiplies heads by heads.",
             "The product works on the last two axes, so bring the heads to the front with transpose(0, 1).",
             also=(
-                lambda W_q, W_k, h: torch.einsum("dhe,che->dch", W_q.unflatten(1, (h, -1)), W_k.unflatten(1, (h, -1))),
+                Wrong(
+                    lambda W_q, W_k, h: torch.einsum(
+                        "dhe,che->dch", W_q.unflatten(1, (h, -1)), W_k.unflatten(1, (h, -1))
+                    ),
+                    "in your result, the head axis comes last.",
+                    "The task asks for (num_heads, d_model, d_model): the heads come first.",
+                ),
             ),
         ),
         "Columns dealt out in turn": Wrong(

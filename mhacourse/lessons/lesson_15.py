@@ -225,9 +225,8 @@ walk_steps = Exercise(
         ),
         "Features asked one by one": Wrong(
             lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 0.1).any(dim=1)],
-            "you keep a row only where one feature moves by more than 0.1.",
-            "A step can be longer than 0.1 while each of its features moves by less, so look at its length: "
-            "norm(dim=1).",
+            "you compare with 0.1 not the length of a row, but single features, their mean or a sum of squares.",
+            "The length is the root of the sum of squares over the features: norm(dim=1).",
             also=(
                 _kept(lambda m: m.diff(dim=0).abs().mean(1), 0.1),
                 Wrong(

@@ -89,7 +89,7 @@ reviews = Problem(
         "one call": "Your test calls the layer once. What do you compare the output with, other than its shape?",
         "partly": "Each head holds T / num_heads tokens. Nothing is mixed up if T = num_heads, if the order only "
         "exchanges tokens within a head, or if the order you drew happens to be the original one (print it). Take T = "
-        "6 and an order that moves every token far.",
+        "6 and an order without a pattern, such as [2, 4, 5, 0, 3, 1].",
     },
     alarm={
         "seen": "Each token sees all others, before and after it, so each output may change with any of them. But "
