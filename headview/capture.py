@@ -43,8 +43,8 @@ def capture(
         layers: which maps to keep: their numbers in the order of the calls (also -1 or a slice), or the names of
             modules ("encoder.layer.3", "decoder.*", a compiled regular expression). All maps when left out.
         samples: which samples of the batch to keep.
-        dtype: the one in which to keep the maps, such as `torch.float16`. They are computed in float32 (float64 for a
-            model in float64), one layer at a time, and kept on the CPU, in the dtype of that computation when left out.
+        dtype: the one in which to keep the maps, such as `torch.float16`. When left out, as the model made them; those
+            of a fused kernel are computed in float32 (float64 for a model in float64), one layer at a time.
         qkv: also keep queries, keys and values.
         progress: whether to show a tqdm bar after two seconds. When left out, it shows if tqdm is installed.
 
