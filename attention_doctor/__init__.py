@@ -95,7 +95,7 @@ def examine(
                 report.called_as = f"{made}{call}"
                 masks = examine_patient(patient, report)
                 unseen = [forms[0] for forms in call.masks.values()] if call.stated else []
-                unread = [str(name) for name, forms in call.masks.items() if not forms[0].unsure]
+                unread = [str(name) for name in call.masks]
                 if unread and not (masks or unseen):
                     patient.notes.append(f"not examined with a mask: {', '.join(unread)}")
                 lines = [str(replace(call, mask=mask)) for mask in masks or unseen or [call.mask]]

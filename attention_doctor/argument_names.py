@@ -84,7 +84,7 @@ CONTEXT = re.compile(
 )
 MASK = re.compile(
     r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
-    r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$|^cu_"
+    r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$|^cu_|^ptr$"
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
@@ -98,8 +98,7 @@ START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"
 )
 PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|\w+_positions|cache_position|t|ts|idx)$")
-OTHERS = (NO_MASK, CACHE, ABOUT_PLACES, FLAG, START, PLACES, CONTEXT)  # names that say something else than a mask
-PACKED = re.compile(r"^cu_?(seq|len)")  # where each of the documents in one sequence begins
+PACKED = re.compile(r"^cu_?(seq|len)|^ptr$")  # where each of the documents in one sequence begins
 DOCUMENTS = re.compile(
     r"^(segments?|segment_ids?|seg_ids?|doc(ument)?_?ids?|seq_?ids?|sample_ids?)$"
 )  # whose each token is
@@ -137,7 +136,8 @@ ROWS = "max(n for n in range(1, int(x.shape[1] ** 0.5) + 1) if x.shape[1] % n ==
 TOKENS = "torch.arange(x.shape[1], device=x.device)"
 WAVES = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
 BETWEEN = "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, {}).to(x)"
-IDS = "torch.zeros(x.shape[:2], dtype=torch.long)"
+ALIKE = "(x.shape[:2], dtype=torch.long)"  # a number for each token, the same for all
+IDS = f"torch.zeros{ALIKE}"
 ROWS_BEHIND = ROWS.replace("x.", "x[:, 1:].")  # of one that stands behind a class token
 COLUMNS = f"x.shape[1] // {ROWS}"
 NUMBERS = tuple(map(Filler, ("1", "len(x)", "x.shape[1]", ROWS, COLUMNS)))
@@ -180,6 +180,12 @@ def before_picture(also: dict[str, object]) -> int | None:
     return 0 if ROWS in texts else 1 if ROWS_BEHIND in texts else None
 
 
+def placeless(also: dict[str, object], *others: str) -> bool:
+    """Whether what we made up for an argument is one number for all tokens, or holds one of some other texts."""
+    texts = [getattr(value, "text", "") for value in also.values()]
+    return any(known in text for text in texts for known in (ALIKE, *others))
+
+
 @cache
 def further(name: str, head_dim: int) -> tuple:
     """Return what to try for an argument of this name, the likelier first; () where nothing is known of it."""
@@ -191,9 +197,10 @@ def further(name: str, head_dim: int) -> tuple:
                 for wave in ("cos", "sin"))  # fmt: skip
     turn = f"torch.stack([{angle}.cos(), -{angle}.sin(), {angle}.sin(), {angle}.cos()], -1).unflatten(-1, (2, 2))"
     pairs, grid = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)], f"({ROWS}, {COLUMNS})"
+    line = BETWEEN.format(3)  # of points
     table = {  # a text is an expression of x, in brackets a value
         START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
-        PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded],
+        PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded, line, f"{line}[0]"],
         r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$|^max_seqlen": ["x.shape[1]"],
         PACKED.pattern: ["torch.tensor([0, x.shape[1]], device=x.device)"],
         r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_": [(False,)],
@@ -209,7 +216,7 @@ def further(name: str, head_dim: int) -> tuple:
         r"size$|hw$|grid|resolution$|^spatial_shape$|^shape$": [grid, f"[{grid}]"],
         r"_ids?$|^ids$": [IDS.replace("zeros", "ones"), IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],  # 0 often is padding
         r"segment|_idx$": [IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],
-        r"coord|xyz|^centers?$": [BETWEEN.format(3), BETWEEN.format(2)],
+        r"coord|xyz|^centers?$": [line, BETWEEN.format(2)],
         r"freq|angle|^theta$": [angle, both, polar],
         r"past|cache|state|prev|bias|head_mask|kv$|^extra|^layer_past": [(None,)],
     }

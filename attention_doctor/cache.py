@@ -36,9 +36,6 @@ class Grows(dict):
     def get_seq_length(self, layer: int | None = 0, *_) -> int:
         return self[layer][0].shape[-2] if layer in self else 0
 
-    def __bool__(self) -> bool:
-        return True
-
 
 class Empty(Filler):
     """An argument that is an empty cache, a new one for each call; `maker` takes x."""
@@ -238,16 +235,9 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report:
     layer, way, difference, at = best
     with patient.quietly(), torch.no_grad():
         cached, full = layer.seen(way, [*(end for end in ends if end <= at), at + 1] if window else (n, n + 1))
-    last = at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]
-    shared = [j for j in full if j in cached]
     untold = layer.others + [name for name in layer.made if name not in layer.places]
-    unsure = {  # what may be meant so
-        "; a window is judged only where it forgets the newest": window and full[len(full) - len(shared) :] == shared,
-        f": it keeps the last {len(cached)} tokens alone": last,
-        f"; does it say places in {', '.join(untold)}?": layer.others or (untold and 2 * len(cached) >= len(full)),
-    }
-    for why in [why for why, so in unsure.items() if so][:1]:
-        return report.say("cache", f"{what}{why}")
+    if layer.others or (untold and 2 * len(cached) >= len(full)):
+        return report.say("cache", f"{what}; does it say places in {', '.join(untold)}?")
     where = f"in {way.name}" if way.name else "in the module"
     text = f"{n} tokens, then one at a time with the cache {where}: the output of token {at} (counted from 0)"
     seen, whole = (listed(tokens, at if window else n) for tokens in (cached, full))

@@ -52,7 +52,6 @@ class Mask:
     Args:
         left: whether lengths count from the end, as with padding on the left.
         folded: by how many heads it is repeated, a, a, …, b, b, …, to `(B h, T, T)`; 1 where it is not.
-        unsure: whether nothing but a try says that the argument is one.
     """
 
     name: str | None
@@ -62,7 +61,6 @@ class Mask:
     always: bool = False
     folded: int = 1
     left: bool = False
-    unsure: bool = False
 
     @property
     def shows(self) -> str:

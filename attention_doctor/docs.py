@@ -70,8 +70,6 @@ class Docs:
             if _ADDED.search(line):
                 votes.add("additive")
             elif not _SCORES.search(line):
-                line = re.sub(r"(?i)\b(1|true)\s*/\s*(0|false)\b", r"\1", line)  # the first is described
-                line = re.sub(r"(?i)\b(0|false)\s*/\s*(1|true)\b", "", line)
                 for match in _VALUE_THEN_WORD.finditer(line):
                     on = re.fullmatch(_ON, match["value"], re.IGNORECASE) is not None
                     votes.add("allowed" if on == (match["hides"] is None) else "blocked")

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from attention_doctor import outside
-from attention_doctor.argument_names import ABOUT_PLACES, CONTEXT, Filler, before_picture, further
+from attention_doctor.argument_names import ABOUT_PLACES, CONTEXT, Filler, before_picture, further, placeless
 from attention_doctor.cache import caches_as_the_full_pass
 from attention_doctor.calling import AXES, Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
 from attention_doctor.laws import LAWS, Said, corner, heads, inputs, order
 from attention_doctor.look import Patch
-from attention_doctor.masks import Sight, examine_joined, examine_mask, examine_sight, masks_for
+from attention_doctor.masks import Sight, examine_joined, examine_mask, examine_multiplied, examine_sight, masks_for
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
@@ -45,8 +45,7 @@ def examine_patient(patient: Patient, report: Report) -> list[Mask]:
     if patient.written:
         what = "; ".join(f"{name}: {how}" for name, how in patient.written.items())
         report.say("mutates-input", f"after a call, {what}.")
-    known = {name: forms for name, forms in patient.call.masks.items() if not forms[0].unsure}
-    patient.call.masks = {form.name: [form] for form in chosen} or known
+    patient.call.masks = {form.name: [form] for form in chosen} or patient.call.masks
     report.findings = [replace(found, example=example_of(found.code, patient)) for found in report.findings]
     return chosen
 
@@ -89,6 +88,7 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
         heads(exam, report)
     outside.follows_edges(patient, report)
     if call.made_up:
+        examine_multiplied(exam, report)
         return report.say("all but its steps", f"what {', '.join(call.made_up)} should be is not known")
     yield
     outside.separates_samples(patient, batch, T, report)
@@ -97,7 +97,7 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
             report.say(f"{samples} samples at once", full)
         elif not call.lengths or tokens in call.lengths:
             outside.separates_samples(patient, samples, tokens, report)
-    promised = call.causal or (patient.docs.causal and call.mask is None)
+    promised = call.causal or (patient.docs.causal and call.mask is None and not placeless(call.also))
     beyond = next((n for n in _beyond(patient, T) if not outside.fails(patient, patient.tokens(1, n, 0.5))), 0)
     base = examine_sight(exam, promised and not beyond, report)
     past = base is not None and not bool(base.sees[0].triu(1).any())
@@ -227,8 +227,7 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     if patient.kept() != before and not patient.stateful:  # once more, with each look at a fresh copy
         patient.stateful, (report.findings, report.remarks, report.not_examined) = True, said
         chosen = meant()
-    patient.call.masks = {n: m for n, m in masks.items() if not m[0].unsure or n in [form.name for form in chosen]}
-    if not patient.call.masks:
+    if not masks:
         report.say("masks", "the layer takes none")
     for form in chosen[:1]:
         if form.shows in ("prefix", "documents"):

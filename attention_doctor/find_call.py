@@ -20,6 +20,7 @@ from attention_doctor.try_call import LENGTHS, Tries
 KINDS = ("allowed", "blocked", "float01", "additive")
 OF_LENGTH = ("size", "shape", "length", "divisible", "index", "expected", "must")  # so errors speak of it
 BEHIND = "tokens meet along the first axis: taken for ({0}); if x is ({1}), say axes={2!r}, and it mixes samples"
+BESIDE = r"_(pos|embed)\w*$|^pos(ition)?_"  # in the name of what is added to an argument of the rest of the name
 TRIES = 1500  # calls by names with one number of tokens, or step by step
 WRAP = "or wrap it: lambda x, mask=None: layer(x, ..., mask)"
 
@@ -86,6 +87,9 @@ class _Search(Tries):
         self.wanted = [p for p in self.named if p in self.needed + required]
         self.of_names: dict[str, list] = {}  # what is known to be meant by a name, as text or value
         self.tries = TRIES
+        self.beside = {  # it has the shape of that one
+            p: q for p in self.needed for q in self.named if p is not q and re.sub(BESIDE, "", p.name) == q.name
+        }
         self.unknown = [p for p in self.needed if not self._values(p)]
 
     # ------------------------------------------------------------------------------------------- by the signature
@@ -120,20 +124,13 @@ class _Search(Tries):
         of_others = others and names.OF_OTHERS.search(name)
         return bool(of_others or (names.MASK.search(name) and not names.NO_MASK.search(name)))
 
-    def _unsure(self, form: Adapted) -> list[inspect.Parameter]:
-        """Return the optional tensors whose names say nothing: one may be a mask."""
-        tensors = [p for p in self.optional if p.annotation is p.empty or "Tensor" in str(p.annotation)]
-        known = {p.name for p in tensors if any(words.search(p.name) for words in names.OTHERS)} | {*form.also}
-        known |= {p.name for p in tensors if names.role_of(p.name) or names.further(p.name, 8)}
-        return [p for p in tensors if p.name not in known]
-
     def _values(self, p: inspect.Parameter, axes: str = "B T d") -> list:
         """Return what to try for an argument by its name, the likelier first; ... where it may be left out."""
         roles = {q: role for role, q in self.inputs}
         if p in self.masks:
             return [None, *[form for form in self.mask_forms(p, axes) if form.kind != "blocked"][:24]]
-        if p in roles or p in self.contexts:  # or one vector for each sample
-            values = names.tokens(self.widths + self.wider[:3], roles.get(p) in ("context", None))
+        if p in roles or p in self.contexts or self.beside.get(p) in roles:  # or one vector for each sample
+            values = names.tokens(self.widths, roles.get(self.beside.get(p, p)) in ("context", None))
         else:
             sizes = dict.fromkeys(max(2, size) for size in self.turned)
             values = [value for size in sizes for value in names.further(p.name, size)]
@@ -160,8 +157,6 @@ class _Search(Tries):
         keys = rows + [Mask(p.name, rank=rank, over="keys") for rank in (2, 3, 4)]
         first = [*keys, *ranks] if "pad" in p.name or "key" in p.name else [*ranks, *folded, *keys]
         first += [Mask(p.name, rank=1, over="keys")]
-        if p not in self.masks:
-            return [replace(mask, kind=kind, unsure=True) for mask in first for kind in KINDS[:2] if mask.rank < 4]
         return [*lengths, *(replace(mask, kind=kind) for mask in first for kind in KINDS)]
 
     # -------------------------------------------------------------------------------------------------- by trying
@@ -176,7 +171,7 @@ class _Search(Tries):
         if not any(word in str(self.error) for word in OF_LENGTH):
             return None
         self.tries = TRIES // 3  # there are many of these
-        lengths = dict.fromkeys((*self._hinted(6), *LENGTHS[3:]))
+        lengths = sorted(dict.fromkeys((*self._hinted(6), *LENGTHS[3:])), key=lambda T: not self._room(T))
         return next((form for T in lengths if (form := self._by_names(T)) is not None), None)
 
     def _by_names(self, T: int) -> Adapted | None:
@@ -189,7 +184,7 @@ class _Search(Tries):
         for axes in [axes for axes in AXES if axes not in not_here]:
             tried = {p: self._values(p, axes) for p in others}
             if self.unknown and len(self.unknown) == 1 == len(self.inputs):  # perhaps other tokens
-                tried[self.unknown[0]] = names.tokens([*self.widths[:1], *self.wider, *self.widths[1:4]][:7])
+                tried[self.unknown[0]] = names.tokens(self.widths[:4])
             if not all(tried.values()):
                 return None
             if (form := self._from(axes, first, tried, T, named=True)) is not None:
@@ -204,7 +199,7 @@ class _Search(Tries):
             said = getattr(self.patient.call.target, "batch_first", None) is False
             taken, given = (", ".join(axes.replace("d", "d_model").split()) for axes in (form.axes, before))
             self.patient.notes += [] if said else [BEHIND.format(taken, given, before)]
-        form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks + self._unsure(form)}
+        form.masks = {p.name: self.mask_forms(p, form.axes) for p in self.masks}
         if self.our_form:
             form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
         return replace(form, stated=self.our_form)
@@ -256,7 +251,6 @@ class _Search(Tries):
         What names say need not be doubted.
         """
         chosen, furthest, before = {first: start} | {p: values[0] for p, values in tried.items()}, (-1, 0), None
-        mixing: Adapted | None = None
         done = set()
         while before != (before := furthest):
             for turn in self._turns(tried):
@@ -268,13 +262,10 @@ class _Search(Tries):
                 self.tries -= 1
                 picked = self._picked(form, T)
                 if picked is not None and (named or self._runs_elsewhere(picked, T)):
-                    if not named and self._mixes(picked, T):  # a number may say that these are parts of one sample
-                        mixing = mixing or (None if picked.made_up else picked)
-                    elif not (mixing and picked.made_up):
-                        return picked
+                    return picked
                 elif self.reached > furthest:
                     chosen, furthest = chosen | turn, self.reached
-        return mixing
+        return None
 
     def _any_number(self, form: Adapted, T: int) -> list[str]:
         """Return the unknown arguments for which several numbers would do; then nobody knows which is meant."""
@@ -296,7 +287,8 @@ class _Search(Tries):
         """Yield what to change: nothing, one argument after the other, and all masks together, or all angles."""
         yield {}
         yield from ({p: value} for p, values in tried.items() for value in values[1:])
-        for alike in ([p for p in tried if p in self.masks], [p for p in tried if names.turns(p.name)]):
+        beside = ([*one] for one in self.beside.items() if one[1] in tried)
+        for alike in (*beside, [p for p in tried if p in self.masks], [p for p in tried if names.turns(p.name)]):
             together = zip(*(tried[p] for p in alike), strict=False) if len(alike) > 1 else ()
             yield from (dict(zip(alike, values, strict=True)) for values in together)
 
@@ -305,7 +297,7 @@ class _Search(Tries):
         values = self._values(p)
         if p.annotation in (int, "int"):
             return [*values, *names.NUMBERS]
-        values += names.anything(self.widths + self.wider[:3])
+        values += names.anything(self.widths)
         if skipped and p not in [q for _, q in self.inputs] + self.masks:  # behind tokens that are no places
             known = len(self.of_names[p.name]) * (p not in self.unknown)
             values = [names.Filler(re.sub(r"\bx\b", "x[:, 1:]", v.text)) if callable(v) else v for v in values]
@@ -322,7 +314,7 @@ class _Search(Tries):
         main = first if whole else next(iter(tokens), None)
         if main is None:  # nothing has all tokens
             return None
-        left = sorted((p for p in tokens if p is not main), key=lambda p: texts[p] != "x")
+        left = sorted((p for p in tokens if p is not main and p not in self.beside), key=lambda p: texts[p] != "x")
         others = [p for p in tokens if p in roles and p is not main] or left[:1]
         inputs = [(roles.get(main, "queries") if others else "queries", main)]
         inputs += [(roles.get(p, "context"), p) for p in others]

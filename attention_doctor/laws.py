@@ -5,6 +5,7 @@ numbers that were seen, a remark, what it could not examine and why; or None whe
 """
 
 import math
+import re
 import sys
 from contextlib import suppress
 from itertools import combinations
@@ -13,10 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attention_doctor.argument_names import before_picture
+from attention_doctor.argument_names import TOKENS, before_picture, placeless
 from attention_doctor.calling import picture
 from attention_doctor.exam import MANY, Exam, moved
-from attention_doctor.look import Step
+from attention_doctor.look import Step, seeing
 from attention_doctor.patient import Crash
 from attention_doctor.report import Report
 
@@ -33,7 +34,8 @@ def split(exam: Exam, j: int) -> Said:
         if (rows := exam.of(j, name)) is None:
             unknown.append(LONG[name])
             continue
-        size, width = exam.shape(j, name)
+        made_of = [exam.first.projections[n] for n in exam.info(j, name).of[:1]] or exam.x
+        size, width = made_of[0].shape[:-1].numel(), made_of[0].shape[-1]
         many, head_dim = (rows == MANY).nonzero().tolist(), getattr(step, name).shape[-1]
         # As many rows as before the split, and as long, are not made of several of them on purpose.
         as_many = (rows.numel() * head_dim, head_dim) == (size * width, width // (exam.patient.num_heads or 1))
@@ -59,20 +61,13 @@ def split(exam: Exam, j: int) -> Said:
 
 
 def samples(exam: Exam, j: int) -> Said:
-    """Hold that queries, keys and values of a map are of one sample."""
-    of = {}
+    """Hold that the queries of a map are of one sample, and so its keys, and its values."""
     for name in "qkv":
-        if (tokens := exam.token_of(j, name)) is not None:
-            of[name] = [{exam.place(t)[0] for t in line if t >= 0} for line in tokens.tolist()]
-    for name, n, those in ((name, n, those) for name, maps in of.items() for n, those in enumerate(maps)):
-        if len(those) > 1:
-            several = ", ".join(map(str, sorted(those)))
-            return "mixes-samples", f"map {n} holds {LONG[name]} of samples {several}."
-    for a, b in combinations(of if exam.straight[j] else (), 2):
-        for n, (one, two) in enumerate(zip(of[a], of[b], strict=False)):
-            if one and two and one != two and len(of[a]) == len(of[b]):
-                where = f"map {n} has {LONG[a]} of sample {min(one)} and {LONG[b]} of sample {min(two)}."
-                return "mixes-samples", where
+        tokens = exam.token_of(j, name)
+        for n, line in enumerate([] if tokens is None else tokens.tolist()):
+            if len(those := {exam.place(t)[0] for t in line if t >= 0}) > 1:
+                several = ", ".join(map(str, sorted(those)))
+                return "mixes-samples", f"map {n} holds {LONG[name]} of samples {several}."
     return None
 
 
@@ -121,9 +116,9 @@ def pairs(exam: Exam, j: int) -> Said:
         or step.used.shape != shape
         or not (once and step.scores.numel() == math.prod(shape) > 0)
         or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)|skew", within=True)
+        or exam.patient.docs.says("conv2d")  # over scores, as in multi-token attention
+        or any(bool((exam.tokens[n] == MANY).any()) for n in range(step.before))  # it is made of what is mixed before
     ):
-        return None
-    if any(bool((exam.tokens[n] == MANY).any()) for n in range(step.before)):  # it is made of what is mixed before
         return None
     other = exam.look([torch.cat([x[:, :r], x[:, r : r + 1].roll(1, -1), x[:, r + 1 :]], 1) for x in exam.x]).steps
     if len(other) != len(exam.first.steps) or other[j].scores.shape != step.scores.shape:
@@ -132,9 +127,11 @@ def pairs(exam: Exam, j: int) -> Said:
     change = change - change.diagonal(0, 1, 2)[..., None]  # what is taken off a whole row, such as its largest
     change = torch.where((step.used > 0) & (other[j].used > 0), change, 0.0).abs()
     change[:, r] = change[:, :, r] = 0.0
-    # A skew is for causal layers; later keys are to be hidden by a mask, then.
+    # A skew is for causal layers; later keys are to be hidden by a mask, then; not in cross-attention.
     beside = " ".join(vars(sys.modules.get(type(exam.patient.call.target).__module__, math)))
-    if exam.patient.docs.says(r"skew|causal|decoder") or "skew" in beside:
+    switched_off = any(v is False and re.search("causal|triu", name) for name, v in vars(exam.patient.module).items())
+    alone = "context" not in exam.patient.call.roles and not switched_off
+    if alone and (exam.patient.docs.says(r"skew|causal|decoder") or "skew" in beside):
         change = change.tril()
     for n, i, c in (change > 1e-4 * float((other[j].scores - step.scores).abs().max())).nonzero().tolist():
         where = f"where token {r} changes, the score of query {i} and key {c} in map {n} does"
@@ -264,10 +261,7 @@ def merge(exam: Exam, j: int) -> Said:
     if not tokenwise or tokens is None or steps[j].depth != max(step.depth for step in steps):
         return None
     for b, t in (out >= 0).nonzero().tolist():
-        sample, place = exam.place(int(out[b, t]))
-        if sample != b:
-            return "mixes-samples", f"what heads wrote for sample {sample} comes out in sample {b}."
-        if place != t:
+        if (place := exam.place(int(out[b, t]))[1]) != t:
             return "mixes-tokens-on-merge", f"what heads wrote for token {place} comes out at token {t}."
     return None
 
@@ -328,7 +322,7 @@ OWN_KEYS = "the score of query i and key j is divided by |q_i|·|k_i|; |k_j| is 
 
 def scale(exam: Exam, j: int) -> Said:
     """Hold that scores are q k^T / sqrt(head_dim), or else never fall where this grows."""
-    step, rows = exam.first.steps[j], exam.of(j, "q")
+    step = exam.first.steps[j]
     if _falls(step):
         return "wrong-scale", "a larger q·k has a smaller score at times; a soft cap is cap * tanh(score / cap)."
     if step.q is not None and step.of_scores.far and _by_own_keys(step, exam.B):
@@ -347,8 +341,6 @@ def scale(exam: Exam, j: int) -> Said:
             return "wrong-scale", "keys and values are normed, and queries are not; a norm is for queries and keys."
     if None in factors:
         return "the scale", "it is learned, or follows from the input, or queries and keys are normed"
-    if head_dim in (exam.T, exam.B * exam.T) and rows is not None and MANY in rows:
-        return None  # attention over channels
     factor = math.prod(factors)
     if abs(factor * head_dim**0.5 - 1) < 0.01:
         return None
@@ -420,6 +412,26 @@ def meant(exam: Exam, factor: float, head_dim: int) -> bool:
     return abs(factor - 1) < 1e-3 and says(unscaled + r"|scal\w+ into? the")
 
 
+def modes(exam: Exam, j: int) -> Said:
+    """Hold that scores in training are those in evaluation, and no multiple of them, where it computes in two ways."""
+    step, fresh, says = exam.first.steps[j], exam.patient.unused(), exam.patient.docs.says
+    meant = says(r"\blog|temp\b|temperature|\btau\b|anneal|extrapol|yarn")
+    if fresh is None or meant or not says(r"\.training\b", within=True):
+        return None
+    for part in fresh.module.modules():  # dropouts and norms of torch stay as they are
+        part.training = not type(part).__module__.startswith("torch.")
+    with suppress(Crash), seeing(fresh.module, None, exam.x) as seen:
+        fresh(exam.x)
+    shown, both = step.used > 0, [step.scores, *(other.scores for other in seen.steps[j : j + 1])]
+    if len(seen.steps) != len(exam.first.steps) or any(x.numel() != shown.numel() for x in both):
+        return None
+    one, two = (x.reshape(shown.shape)[shown].double() for x in both)
+    factor = float((one * two).sum() / two.square().sum())
+    if abs(factor - 1) > 0.01 and bool((one - factor * two).abs().max() < 1e-4 * one.abs().max()):
+        return "wrong-scale", f"scores in evaluation are those in training times {factor:.4g}; they should be the same."
+    return None
+
+
 def twins(exam: Exam, j: int) -> Said:
     """Hold that heads differ, and that each reaches an output."""
     step = exam.first.steps[j]
@@ -472,7 +484,7 @@ def groups(exam: Exam, j: int) -> Said:
 
 
 PLACES = {  # what tells places apart, by its words
-    "rotary": r"rotary|rotate|\brope\b|_rope\b",
+    "rotary": r"rotary|rotate|(?<![a-z])rope(?![a-z])",
     "slopes": r"alibi|\bslopes?\b",
     "tables": r"relative_attention_bias|relative_position_(bias|index)|compute_bias",
     "shifts": r"skew|rel(ative)?_?shift",
@@ -486,6 +498,8 @@ def positions(exam: Exam, j: int) -> Said:
     blocks = "tables" not in kinds and says(r"local|block_len|2d|axial|height")  # where they begin counts as well
     if not kinds or len(exam.first.steps) > 1 or patient.call.pooled or patient.call.made_up:
         return None
+    if placeless(patient.call.also, f"torch.sin({TOKENS}"):
+        return "its distances", "what tells places apart, one number for all or waves, was made up"
     seen = exam.look([x[:1, :1].repeat(exam.B, T, 1) for x in exam.x])  # equal tokens
     if len(seen.steps) != 1 or seen.steps[0].scores.shape[-2:] != (T, T):
         return None
@@ -525,8 +539,8 @@ def positions(exam: Exam, j: int) -> Said:
          "other side?"),
         ({"rotary"}, turned and even and patient.head_dim > 1, "queries and keys are turned, and their scores are the "
          "same wherever they stand: are they turned along the axis of the tokens?"),
-        ({"rotary"}, turned and moved and step.of_v.turned, "their outputs differ, and their values are turned as "
-         "queries and keys are: only the difference of two angles is a distance."),
+        ({"rotary"}, turned and moved and step.of_v.turned and not step.turned_back, "their outputs differ, and their "
+         "values are turned as queries and keys are: only the difference of two angles is a distance."),
         ({"tables"}, even and filled, f"their scores are the same wherever they stand, whatever is in {filled[:1]}: "
          "which way round is the distance?"),
         ({"slopes"}, even and by_query, "scores differ from query to query and not from key to key, which no softmax "
@@ -574,7 +588,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
 
 
 LAWS = [split, samples, order, corner, pairs, fillers, constants, windows, inputs]
-LAWS += [merge, shares, scale, twins, groups, positions]
+LAWS += [merge, shares, scale, modes, twins, groups, positions]
 
 
 # ---------------------------------------------------------------------------------------------------- of all steps
@@ -599,9 +613,7 @@ def heads(exam: Exam, report: Report) -> None:
     report.heads = HeadsSeen(stated, None)
     if any(x is None for x in tokens):
         return
-    counted, rest = divmod(sum(len(steps[j].used) for j in first), exam.B)
-    if rest:
-        return
+    counted = sum(len(steps[j].used) for j in first) // exam.B
     report.heads = HeadsSeen(stated, counted)
     whole = all(step.used.shape[1] == exam.T and not step.of_weights.far for step in steps) and "H" not in call.axes
     told = exam.patient.told and (len(steps) == 1 or counted < (stated or 0))

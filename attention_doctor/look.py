@@ -77,6 +77,7 @@ class Step:
     of_weights: Info
     turned: bool = False  # whether the softmax ran along another axis than the keys
     gated: bool = False  # whether what it gave was multiplied by something, number by number
+    turned_back: bool = False  # whether it was multiplied by numbers that are neither learned nor made of inputs
     before: int = 0  # how many projections were made before
     merged: Tensor | None = None  # the rows that the next projection reads, (rows, features)
 
@@ -226,16 +227,15 @@ class Look(TorchDispatchMode):
             factor = None
         if name in SCALES:
             far = lead.far if lead.kind == "projection" else far  # by its norm, or a gate of the same token
-            for n in lead.of if lead.kind == "head" and "projection" in kinds else ():
-                self.seen.steps[n].gated = True
-            turned |= lead.kind == "projection" and any(
-                x.numel() > 1 and not info.of and storage(x) not in self._parameters for x, info in infos
-            )
+            by_table = any(x.numel() > 1 and not info.of and storage(x) not in self._parameters for x, info in infos)
+            for n in lead.of if lead.kind == "head" else ():
+                self.seen.steps[n].gated |= "projection" in kinds
+                self.seen.steps[n].turned_back |= by_table
+            turned |= lead.kind == "projection" and by_table
         elif not normed and name not in MOVES | NEAR.get(lead.kind, set()):
             factor, far = (None, far) if lead.kind == "product" else (factor, True)
-        if lead.kind == "product":  # a sum of scores and more, a product of scores
+        if lead.kind == "product":  # a sum of scores and more
             far |= name in SUMS and kinds.count("product") + kinds.count("projection") > 1
-            far |= name in TIMES and len(same) > 1
         summed = lead.summed * first.numel() // made.numel() if name == "sum" else lead.summed
         info = Info(lead.kind, of, factor, far, depth, turned, summed)
         return self.put(made, info, name.endswith("_"))

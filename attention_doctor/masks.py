@@ -21,7 +21,6 @@ from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
-PREFIX = r"prefix|bi-?directional"
 SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": ("additive",), "lengths": ("lengths",)}
 
 
@@ -237,8 +236,6 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
             continue
         if not tried.code and tried.hid:
             break
-    if forms[0].unsure:
-        return next((t.form for t in ran if t.hid and not t.code), None)
     of_each = [crash for form, crash in raised if form.rank == 3 and form.over == "pairs" and form.folded == 1]
     taken = any(tried.form.rank == 3 and tried.form.over in ("pairs", "picture") for tried in ran)
     if of_each and ran and not taken and 3 in ranks and 4 not in ranks:  # a mask for each sample was promised
@@ -291,6 +288,23 @@ def examine_joined(exam: Exam, report: Report) -> None:
                 return
 
 
+def examine_multiplied(exam: Exam, report: Report) -> None:
+    """Hold that a mask does not multiply scores by what is far below 0, whatever else the layer is given."""
+    shown = torch.ones(exam.B, exam.T, exam.T, dtype=torch.bool)
+    for form in [form for forms in exam.patient.call.masks.values() for form in forms if form.kind == "allowed"]:
+        with suppress(Crash):
+            hidden = next(iter(masks_for(exam, form).values()))
+            pair = (exam.look(mask=mask, form=form).steps for mask in (shown, hidden))
+            for one, two in zip(*pair, strict=False):
+                factor = two.scores.double() / one.scores.double()
+                low = factor.isfinite() & (factor < -100)  # -1e9 that is added is no one factor
+                if int(low.sum()) < 3 or float(factor[low].std()) > -1e-3 * float(factor[low].mean()):
+                    continue
+                if (weight := float(two.soft[low].max())) > 0.5:
+                    text = f"{form.name}: the scores of hidden keys are multiplied by {float(factor[low].mean()):.3g}"
+                    return report.say("mask-leaks", f"{text}, and of negative ones the weights are up to {weight:.2g}.")
+
+
 def _meant(ran: list[Tried], said: str | None) -> Tried:
     """Return the form to judge: what the author says before what is obeyed before what is usual."""
     # That one mask for all is obeyed does not mend that each sample's is not.
@@ -312,19 +326,18 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         more = free.sees & ~base.sees
         if bool(more.any()):
             form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
-            if form.shows in ("keys", "prefix") and not exam.patient.docs.says(PREFIX):
+            if form.shows in ("keys", "prefix") and not exam.patient.docs.says(r"prefix|bi-?directional"):
                 text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
                 return Tried(form, "future-leak", text)
     replaces, hid, steps = form.always or base is None, False, exam.first.steps
-    mixed = any(step.of_weights.far for step in steps)  # heads that talk make of -inf what they like
     before = free if replaces else base
     for name, mask in masks_for(exam, form).items():
         found = sight(exam, mask, form)
-        if found is None or free is None or (mixed and not exam.patient.call.stated):
+        if found is None or free is None:
             return Tried(form, hid=False)
         same = found.inside and torch.equal(found.high, free.high) and exam.patient.differ(found.out, free.out)
-        if (same and any(step.depth for step in steps)) or _opens(exam, mask, before, found):
-            return Tried(form, hid=False)  # it is a mask of a later step, or opens what it shows
+        if same and any(step.depth for step in steps):
+            return Tried(form, hid=False)  # it is a mask of a later step
         code, evidence, leaks = judge(name, mask, before, found, free, exam, form)
         if code and not hid and (why := _another_reading(exam, form, mask, free, found)):
             return Tried(form, "", why, hid=False)
@@ -338,12 +351,6 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
     return Tried(form, hid=hid)
 
 
-def _opens(exam: Exam, mask: Tensor, before: Sight, found: Sight | None) -> bool:
-    """Whether, as its words say, all see what a mask shows, as a prefix, and of the rest each sees what is before."""
-    opened = before.sees & torch.ones_like(mask).tril() | mask
-    return exam.patient.docs.says(PREFIX) and found is not None and found.sees.equal(opened)
-
-
 def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: Sight) -> str:
     """Say what else than which keys are hidden a mask may say, by what it does; "" where nothing else explains that."""
     patient, call, of_tokens = exam.patient, exam.patient.call, mask[:, 0]
@@ -353,7 +360,7 @@ def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: S
         same = (found.out - free.out).abs().amax(-1) <= patient.rounding(free.out)
         if bool(same[of_tokens].all()) and not bool(found.out[~of_tokens].any()):
             return "it hides the outputs of queries, and no keys"
-    others = [n for n, forms in call.masks.items() if n != form.name and not forms[0].unsure]
+    others = [n for n, forms in call.masks.items() if n != form.name]
     together = patient.calling(replace(call, also=call.also | {n: replace(form, name=n).open for n in others}))
     before, after = (exam.look(mask=each, form=form).steps for each in (torch.ones_like(mask), mask))
     for one, two in zip(before, after, strict=False) if not bool((free.sees & ~found.sees).any()) else ():

@@ -5,7 +5,6 @@ import math
 import re
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -30,7 +29,6 @@ class Tries:
         self.error: Exception | None = None  # the first one
         self.unmerged = False  # whether it gave heads
         self.reached = 0, 0  # how far the last call came
-        self.wider: list[int] = []  # features of a second input that errors ask for
         self.hints: dict[int, tuple] = {}  # numbers of tokens that errors speak of, and how far they came at most
 
     def _counted(self, *args, **words) -> object:
@@ -69,7 +67,6 @@ class Tries:
                     self.error = self.error or result
                     for n in {*lengths_meant(result, T, self.d_model)} - {*LENGTHS[:3]}:
                         self.hints[n] = max(self.hints.get(n, (0, 0)), self.reached)
-                    self._widen(form, str(result))
                 elif form.guessed and "," in form.axes:  # it fitted by chance
                     return None
                 break  # a layer of one number of tokens
@@ -105,9 +102,7 @@ class Tries:
             return ()
         ran = tuple(n for n in dict.fromkeys((*range(1, 13), T)) if runs(n)) or (T,)
         all_up_to_a_longest = {*ran} == {*range(1, max(ran) + 1)}
-        refused = isinstance(self._answer(form, 2, T + 1), (AssertionError, ValueError))  # in its own words
-        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads)
-        by_chance = by_chance and not refused and not self._room(T)
+        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads) and not self._room(T)
         return () if len(ran) > 10 or all_up_to_a_longest or by_chance else ran
 
     def _is_output(self, form: Adapted, batch: int, T: int) -> bool:
@@ -154,30 +149,9 @@ class Tries:
     def _runs_elsewhere(self, form: Adapted, T: int) -> bool:
         """Whether it runs with other numbers of samples, and what was made up with another number of tokens."""
         others = (T + 2, 36, 64) if form.made_up else ()
-        if not all(self._is_output(form, batch, T) for batch in (2, 5)):
-            return False
-        finite = all(bool(part.isfinite().all()) for _, part in parts(self._answer(form, 2, T)))
-        return not others or (finite and any(self._is_output(form, 2, n) for n in others))
-
-    def _mixes(self, form: Adapted, T: int) -> bool:
-        """Whether a change in one sample moves the outputs of another."""
-        if form.axes == "T d" or self._batch_behind(form, T):
-            return False
-        patient = self.patient.calling(form)
-        x = patient.tokens(3, T, 0.5)
-        changed = torch.cat([x[:1] + patient.noise(1, T, 7), x[1:]])
-        with suppress(Crash):
-            return patient.differ(patient(changed)[1:], patient(x)[1:])
-        return True
-
-    def _widen(self, form: Adapted, said: str) -> None:
-        """Note how many features a second input should have had, where it was laid beside the first."""
-        wrong = re.search(r"to have (\d+) channels, but got (\d+)", said)
-        turned = re.search(r"x(\d+) and (\d+)x", said)
-        if len(form.roles) > 1 and (wrong or turned):
-            wanted, got = map(int, wrong.groups() if wrong else turned.groups()[::-1])
-            width = (form.widths[1] if form.widths else self.d_model) + wanted - got
-            self.wider += [width] if width > 0 and width not in (*self.wider, *self.widths) else []
+        runs = all(self._is_output(form, batch, T) for batch in (2, 5))
+        finite = runs and all(bool(part.isfinite().all()) for _, part in parts(self._answer(form, 2, T)))
+        return (runs and not others) or (finite and any(self._is_output(form, 2, n) for n in others))
 
 
 def _more_tokens(shape: tuple[int, ...], tokens: int, many: int) -> bool:

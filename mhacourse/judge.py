@@ -60,8 +60,7 @@ def wrong_arity(attempt: Attempt) -> Note | None:
     try:
         signature.bind(*names)
     except TypeError:
-        words = f"the check passes {len(names)} argument{'s' * (len(names) > 1)}, ({', '.join(names)}); your function "
-        words += f"takes {signature}"
+        words = f"the check passes {', '.join(names)} ({len(names)} in all); your function takes {signature}"
         return not_yet("arity", ("", words))
     return None
 

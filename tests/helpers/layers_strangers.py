@@ -403,6 +403,99 @@ class Board(Layer):
         return super().forward(x)
 
 
+def _turned(x, places, way=1):
+    angles = places[..., None] * 100 ** -torch.linspace(0, 1, x.shape[-1] // 2)
+    (one, two), cos, sin = x.chunk(2, -1), angles.cos(), way * angles.sin()
+    return torch.cat([one * cos - two * sin, one * sin + two * cos], -1)
+
+
+class CausalByTimes(Layer):
+    """Rotary by the time of each token, and blind to later ones, where both are told and nobody else knows them."""
+
+    def forward(self, x, time_ids):
+        q, k, v = self.qkv(x)
+        q, k = (_turned(t, time_ids[:, None]) for t in (q, k))
+        return self.out(self.attend(q, k, v, time_ids[:, :, None] >= time_ids[:, None]))
+
+
+class MemoryWithPlaces(Layer):
+    """The places of a memory of 20 features are handed over beside it."""
+
+    def more(self):
+        self.W_k, self.W_v = nn.Linear(20, self.d_model), nn.Linear(20, self.d_model)
+
+    def forward(self, x, memory, memory_pos):
+        q, k, v = self.W_q(x), self.W_k(memory + memory_pos), self.W_v(memory)
+        return self.out(self.attend(*map(self.split, (q, k, v)), None))
+
+
+class PackedPoints(Layer):
+    """Clouds of points one after another, (points, d_model), with three coordinates of each."""
+
+    right = True
+
+    def forward(self, x, pos, ptr):
+        of = torch.searchsorted(ptr[1:], torch.arange(len(x)), right=self.right)
+        q, k, v = self.qkv(x[None])
+        return self.out(self.attend(q, k - torch.cdist(pos, pos).mean(), v, of[:, None] == of))[0]
+
+
+class ShiftedToBothSides(Layer):
+    """A number for each distance; that it is for both sides, a switch says."""
+
+    ahead = 1
+
+    def more(self):
+        self.causal, self.distances = False, nn.Parameter(torch.randn(2, 64, self.hd))
+
+    def forward(self, query, key, value):
+        T = query.shape[1]  # rel_shift
+        q, k, v = (self.split(W(x)) for W, x in ((self.W_q, query), (self.W_k, key), (self.W_v, value)))
+        of = torch.cat([self.distances[0, 64 - T :], self.distances[1, 1 : T * self.ahead]])
+        near = nn.functional.pad(q @ of.T, (1, 0)).reshape(*q.shape[:2], -1, T)[:, :, 1:].reshape(*q.shape[:3], -1)
+        return self.out((self.score(q, k) + near[..., :T]).softmax(-1) @ v)
+
+
+class TwoWays(Layer):
+    """Trains with the fused kernel, and computes by hand afterwards."""
+
+    by_hand = 1.0
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        q = nn.functional.normalize(q, dim=-1)
+        if self.training:
+            return self.out(nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1))
+        return self.out((self.by_hand * self.score(q, k)).softmax(-1) @ v)
+
+
+class Molecules(Layer):
+    """A bias by two numbers of which nothing is known; atoms are marked."""
+
+    def more(self):
+        self.by_path = nn.Embedding(9, self.h)
+
+    def hidden(self, scores, atoms):
+        return scores * atoms - 1e6 * (1 - atoms)
+
+    def forward(self, nodes, paths, node_mask):
+        q, k, v = self.qkv(nodes)
+        scores = self.score(q, k) + self.by_path(paths).permute(0, 3, 1, 2)
+        return self.out(self.hidden(scores, node_mask[:, None, None].float()).softmax(-1) @ v)
+
+
+class TurnedBack(Layer):
+    """Values are turned by rope as queries and keys are, and what the heads write is turned back."""
+
+    def back(self, heads, places):
+        return _turned(heads, places, -1)
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        q, k, v = (_turned(t, places) for t in self.qkv(x))  # rope
+        return self.out(self.back(self.attend(q, k, v, None), places))
+
+
 STRANGE = [  # a healthy kind, what spoils it, and the code
     (Joined, {"split_v": lambda self, x: x.view(len(x), self.h, -1, self.hd)}, "mixes-tokens"),
     (WithPlaces, {"merge": _merge}, "mixes-tokens-on-merge"),
@@ -431,4 +524,11 @@ STRANGE = [  # a healthy kind, what spoils it, and the code
     (LooksBack, {"before": lambda self, block, key: True}, "mask-leaks"),
     (OfAnotherWidth, {"forward": _over_the_heads}, "softmax-axis"),
     (Board, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (CausalByTimes, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (MemoryWithPlaces, {"merge": _merge}, "mixes-tokens-on-merge"),
+    (PackedPoints, {"right": False}, "mask-leaks"),
+    (ShiftedToBothSides, {"ahead": 0}, "mixes-tokens"),
+    (TwoWays, {"by_hand": 0.5}, "wrong-scale"),
+    (Molecules, {"hidden": lambda self, scores, atoms: scores * (atoms - 1e6 * (1 - atoms))}, "mask-leaks"),
+    (TurnedBack, {"back": lambda self, heads, places: heads}, "positions-not-relative"),
 ]
