@@ -417,7 +417,12 @@ def examined(kind):
     return report
 
 
-@pytest.mark.parametrize(("kind", "change", "code"), KINDS, ids=[kind.__name__ for kind, _, _ in KINDS])
+def by_day(number: int, kind, *others):
+    """Return a kind to be tried: every third each time, all of them at night."""
+    return pytest.param(kind, *others, id=kind.__name__, marks=[pytest.mark.slow] if number % 3 else [])
+
+
+@pytest.mark.parametrize(("kind", "change", "code"), [by_day(n, *each) for n, each in enumerate(KINDS)])
 def test_a_kind_of_its_own_is_no_mistake_and_one_change_in_it_is_named(kind, change, code):
     assert (report := examined(kind)).ok, report
     spoilt = varied(f"Spoilt{kind.__name__}", kind, **change)
