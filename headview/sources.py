@@ -9,8 +9,12 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from headview.tape import Tape
+
+LITTLE = 1e-3  # of the largest weight of a row: more than rounding
+BIASED = "what is added to q·k here, such as a position bias, is not included"
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Why:
         frozen: the modules on the way whose norm (or gate) was taken as a fixed number. If there are any, the split
             says what each source does as long as these numbers stay as they are.
         seen: which keys a query may look at, bool `(T, T)`.
+        biased: whether the scores of this head hold more than q·k, such as a position bias; no term includes that.
     """
 
     layer: int
@@ -37,6 +42,7 @@ class Why:
     scale: float
     frozen: tuple[str, ...]
     seen: Tensor
+    biased: bool
     title: str = "score"
 
     @property
@@ -81,28 +87,25 @@ class Why:
         lines += [f"{value:+8.2f}  {q} × {k}" for q, k, value in top]
         if others := len(self.names) ** 2 - len(top):
             lines.append(f"{self.score - sum(value for *_, value in top):+8.2f}  the other {others} terms")
-        if self.frozen:
-            lines.append(f"norms kept as they were: {', '.join(self.frozen[:3])}{', …' * (len(self.frozen) > 3)}")
-        return "\n".join(lines)
+        kept = f"norms kept as they were: {', '.join(self.frozen[:3])}{', …' * (len(self.frozen) > 3)}"
+        return "\n".join([*lines, *[kept] * bool(self.frozen), *[BIASED] * self.biased])
 
 
 class Sources:
     """One pass of a model, any score of which you can split; model, inputs, sample and errors are as in `why`."""
 
     def __init__(self, model: nn.Module, inputs: object, *, sample: int = 0):
+        from mhalib.heads.gates import resting  # only now: capture needs torch alone
+
         if not isinstance(model, nn.Module):
             raise TypeError(f"why needs a model, an nn.Module, got {type(model).__name__}; give the model itself")
-        training = [module for module in model.modules() if module.training]
-        tape = Tape(model)
-        try:
-            model.eval()  # dropout is no source
-            with torch.no_grad(), tape.eye.watching(), tape:
-                tape.start(inputs)
-                named = isinstance(inputs, Mapping)
-                model(**inputs) if named else model(*(inputs if isinstance(inputs, tuple) else (inputs,)))
-        finally:
-            for module in training:
-                module.training = True
+        tape, named = Tape(model), dict(inputs) if isinstance(inputs, Mapping) else {}
+        given = () if named else inputs if isinstance(inputs, tuple) else (inputs,)
+        if not any(isinstance(x, Tensor) for x in tree_leaves((given, named))):
+            raise TypeError(f"inputs hold no tensor, got {inputs!r:.40}; give tokenizer(text, return_tensors='pt')")
+        with resting(model), torch.no_grad(), tape.eye.watching(), tape:  # dropout is no source
+            tape.start((given, named))
+            model(*given, **named)
         if not tape.calls:
             raise ValueError(f"no attention was seen in {type(model).__name__}; try capture, which tells you why")
         self._calls, self._splits = tape.calls, {}
@@ -121,14 +124,18 @@ class Sources:
         sizes = zip(("head", "query", "key"), (head, query, key), shape, strict=True)
         head, query, key = (_one_of(*each) for each in sizes)
         if layer not in self._splits:
-            self._splits[layer] = call.split(self.sample, layer)
-        names, q, k, frozen = self._splits[layer]
-        q, k = q[:, head], k[:, head]  # (S, h, T, d) -> (S, T, d)
+            self._splits[layer] = *call.split(self.sample, layer), call.step.map([self.sample], None)[0]
+        names, q, k, frozen, maps = self._splits[layer]
+        q, k, scale = q[:, head], k[:, head], call.step.scale  # (S, h, T, d) -> (S, T, d)
         brought = [i for i in range(len(names)) if bool(q[i].any() or k[i].any())]
         allowed = call.step.allowed([self.sample])
         seen = (torch.ones(1, 1, 1, 1).bool() if allowed is None else allowed).expand(1, *shape)[0, head]
         names = tuple(names[i] for i in brought)
-        return Why(layer, head, query, key, names, q[brought], k[brought], call.step.scale, frozen, seen)
+        # Does q·k alone make the weights of the head, but for what a sink takes of a row?
+        alone = (scale * q.sum(0) @ k.sum(0).mT).cpu().masked_fill(~seen, -torch.inf).softmax(-1)  # (Tq, Tk)
+        off = (alone - maps[head] / maps[head].sum(-1, keepdim=True)).abs()  # NaN where a query sees nothing
+        biased = bool((off > LITTLE * alone.amax(-1, keepdim=True)).any())
+        return Why(layer, head, query, key, names, q[brought], k[brought], scale, frozen, seen, biased)
 
 
 def why(model: nn.Module, inputs: object, *, layer: int, head: int, query: int, key: int, sample: int = 0) -> Why:
@@ -160,8 +167,6 @@ def why(model: nn.Module, inputs: object, *, layer: int, head: int, query: int, 
         >>> split = why(model, torch.tensor([[0, 3, 1, 3]]), layer=1, head=0, query=3, key=2)
         >>> split.names
         ('token', 'position', 'head 0.0', 'head 0.1')
-        >>> split.terms.shape
-        torch.Size([4, 4])
     """
     return Sources(model, inputs, sample=sample).why(layer=layer, head=head, query=query, key=key)
 

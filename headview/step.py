@@ -78,9 +78,9 @@ class Step:
 
     def kv_heads(self) -> int:
         """Return the number of key heads: those of `k`, or fewer where the model repeated them beforehand."""
-        if self.k is None or self.k.shape[1] < self.shape[1] or self.shape[1] == 1 or self.k.numel() == 0:
-            return self.shape[1] if self.k is None else self.k.shape[1]
-        k, h = self.k.detach()[0], self.shape[1]  # (h, Tk, d)
+        h, k = self.shape[1], None if self.k is None else self.k.detach()[0]  # (h, Tk, d)
+        if k is None or len(k) < h or not k.any():  # all zeros, before a training, are alike by chance
+            return h if k is None else len(k)
         new = 1 + int((k[1:] != k[:-1]).flatten(1).any(1).sum())  # runs of equal heads
         equal = h % new == 0 and torch.equal(k, k[:: h // new].repeat_interleave(h // new, 0))
         return new if equal else h

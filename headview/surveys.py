@@ -205,9 +205,10 @@ class _Reader:
         """Return the names of the layers and how many heads each has, from the longest text; or say what is wrong."""
         try:
             names, weights, rows = self._maps([text])
-        except (IndexError, RuntimeError) as error:  # as torch says that there is no such place, or no map
+        except Exception as error:  # no map, a text that is too long, whatever a model says that reads something else
             raise ValueError(
-                f"the model cannot be measured on text {text.number}, the longest, of {len(text.ids)} tokens: {error}"
+                f"the model cannot be measured on text {text.number}, the longest, of {len(text.ids)} tokens: {error}; "
+                "if it reads no ids (B, T), say how to call it, such as run=lambda model, ids: model.encoder(ids)"
             ) from error
         self._measured(weights[0], rows[0], text)
         return names, weights.shape[2]
@@ -242,7 +243,7 @@ class _Reader:
         if len({maps[i].shape[1] for i in own}) != 1:
             raise ValueError(
                 f"a survey needs maps of self-attention over all {size} tokens with equally many heads in each layer, "
-                f"got {[tuple(m.shape) for m in maps][:4]}; choose with layers=…, or call a part with run=…"
+                f"got {[tuple(m.shape) for m in maps][:4]}; choose with layers=…"
             )
         weights = torch.stack([_single(maps[i]) for i in own], 1)
         part = any(maps.sums[i] == "part" for i in own)
@@ -250,9 +251,7 @@ class _Reader:
 
     @as_torch_starts()
     def _measured(self, weights: Tensor, rows: Tensor, text: _Text) -> tuple[np.ndarray, np.ndarray]:
-        """Return all measures of a text, (measures, layers, h), and the cells that say most of it, with 5 numbers each:
-        text, value, query, key, weight.
-        """
+        """Return all measures of a text, (measures, layers, h), and the cells that say most, each as 5 numbers."""
         words = torch.tensor([not _MARK.fullmatch(token) for token in text.tokens])
         targets = _targets(torch.tensor(text.ids), ~words) & words[:, None]  # (shares, T, T)
         having = targets.any(-1).sum(-1)  # queries that have such a key, (shares,)

@@ -7,7 +7,7 @@ was, which makes the norm linear as well. So the parts sum to q and to k, whatev
 The eye tells which operations are attention.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -131,7 +131,7 @@ class Tape(TorchDispatchMode):
 
     def start(self, inputs: object) -> None:
         """Take the floating tensors that the model is given as a source."""
-        for x in tree_leaves(dict(inputs) if isinstance(inputs, Mapping) else inputs):
+        for x in tree_leaves(inputs):
             if isinstance(x, Tensor) and x.is_floating_point():
                 self._put(x, Node("input", x))
 

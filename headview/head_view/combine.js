@@ -5,6 +5,7 @@
 import { decodeHead, isLarger, largestSize, MASKED, poolCells } from "./codes.js";
 
 export const TILE = 256; // cells along each side of a tile; the last level of a pyramid fits into one
+export const LEAST_SIDE = 160; // pixels of a map, whatever its shape: an axis of no more cells need not be halved
 
 /**
  * Return what a spec shows of a part: its cells, which tokens each row and column stands for, and the largest size.
@@ -163,6 +164,10 @@ function flowOn(mixed, flowed, size) {
 /** How often a size can be halved until a tile holds it, and one more. */
 export const levelsOf = (rows, columns) => Math.max(0, Math.ceil(Math.log2(Math.max(rows, columns, 1) / TILE))) + 1;
 
+/** How many rows and columns of a map a cell of a level stands for. */
+export const blockOf = (rows, columns, level) => [rows, columns].map((size) =>
+  2 ** Math.min(level, Math.max(0, Math.ceil(Math.log2(size / LEAST_SIDE)))));
+
 /**
  * A map at all sizes, each level half as long as the one below; made when it is asked for, and kept. `levels` is how
  * many there are, level 0 is the map itself; the last one has at most 256 rows and columns.
@@ -175,12 +180,12 @@ export class LocalPyramid {
     this.levels = levelsOf(rows, columns);
   }
 
-  /** Return a level: the largest of each 2 x 2 cells of the one below, at the edges of what is there.
-   * @returns {Tile} */
+  /** Return a level: the largest of each block, at the edges of what is there. @returns {Tile} */
   level(number) {
     while (this.made.length <= number) {
-      const below = this.made.at(-1), rows = Math.ceil(below.rows / 2), columns = Math.ceil(below.columns / 2);
-      this.made.push({ cells: poolCells(below, rows, columns, this.signed), rows, columns });
+      const [whole] = this.made, [down, across] = blockOf(whole.rows, whole.columns, this.made.length);
+      const rows = Math.ceil(whole.rows / down), columns = Math.ceil(whole.columns / across);
+      this.made.push({ cells: poolCells(this.made.at(-1), rows, columns, this.signed), rows, columns });
     }
     return this.made[number];
   }

@@ -197,17 +197,16 @@ def _rolled(part, sample: int, layer: int) -> Tensor:
 
 def _combined(maps: Iterator[Tensor], how: str, signed: bool) -> Tensor:
     """Return the maximum or the mean of maps; NaN in one is NaN, and masked is what is masked in all."""
-    total, count = next(maps), None
-    for more in maps:
-        if how == "maximum":
+    if how == "maximum":
+        total = next(maps)
+        for more in maps:
             total = torch.from_numpy(largest(np.stack([total, more]), signed, np.ufunc.reduce))
-            continue
-        if count is None:
-            open_ = total != -torch.inf
-            total, count = total.masked_fill(~open_, 0), open_.float()
-        open_ = more != -torch.inf
-        total, count = total + more.masked_fill(~open_, 0), count + open_
-    return total if count is None else torch.where(count > 0, total / count.clamp(min=1), -torch.inf)
+        return total
+    total = count = torch.zeros(())
+    for cells in maps:
+        open_ = cells != -torch.inf
+        total, count = total + cells.masked_fill(~open_, 0), count + open_
+    return torch.where(count > 0, total / count.clamp(min=1), -torch.inf)
 
 
 def _grouped(cells: np.ndarray, groups: list[list[int]], axis: int, signed: bool, *, mean: bool) -> np.ndarray:

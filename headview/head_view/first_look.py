@@ -17,6 +17,7 @@ _SOME_ROWS = 6  # of each head of a large part, for the choice of a scale
 _MANY = 4_000_000  # weights
 _SEEN = 0.25  # a weight from which on a cell has a colour of its own on the fixed scale ...
 _MOST_IS_SEEN = 0.7  # ... which is taken where so much of all attention lies in such cells
+_NEARLY_ALL = 0.9  # of the cells that a mask leaves open hold weight in some head
 _FIXED_FROM = 0.35  # the largest number that is shown; of less the fixed scale shows little, a mean over heads
 _ROOT_FROM = 0.02  # and of less than that the square root shows little
 
@@ -24,7 +25,8 @@ _ROOT_FROM = 0.02  # and of less than that the square root shows little
 def with_causal_mask(part):
     """Return a part with a causal mask where it has none and all heads are exactly 0 above the diagonal.
 
-    A last query that sees all keys ends that diagonal, also where there are more keys than queries.
+    A last query that sees all keys ends that diagonal, also where there are more keys than queries. An alignment of
+    two texts leaves the same zeros there, and others: then what is open must hold weight nearly everywhere.
     """
     _, _, queries, keys = part.shape
     if part.kind not in ("weights", "part") or not 3 <= queries <= keys or any(m is not None for m in part.allowed):
@@ -32,17 +34,18 @@ def with_causal_mask(part):
     rows = looked_at(part.layers)
     rows = torch.arange(queries) if rows is None else rows
     future = torch.arange(keys) > (rows + keys - queries)[:, None]
-    seen = False
+    seen, held = False, torch.zeros_like(future)
     for layer in part.layers:
         at, ahead = rows.to(layer.device), future.to(layer.device)
         if (layer[:, :, at[:1]][..., ahead[:1]] != 0).any():  # most maps end here, after one row
             return part
-        some = layer[:, :, at]
-        if (some[..., ahead] != 0).any():
+        holds = layer[:, :, at] != 0
+        if holds[..., ahead].any():
             return part
-        seen = seen or bool((some[..., ~ahead] != 0).sum() > some[..., 0].numel())
-    if not seen:  # a diagonal alone, or nothing: no mask made that
-        return part
+        seen = seen or bool(holds.sum() > holds[..., 0].numel())
+        held |= holds.flatten(0, 1).any(0).cpu()
+    if not seen or (queries < keys and held[~future].float().mean() < _NEARLY_ALL):
+        return part  # a diagonal alone, or nothing: no mask made that
     allowed = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
     return replace(part, allowed=[allowed] * len(part.layers), guessed_mask=True)
 
@@ -68,24 +71,25 @@ def scale_of_shown(auto: str, largest: float) -> str:
     return "maximum" if auto == "root" and largest < _ROOT_FROM else auto
 
 
-def strongest_place(part, small: np.ndarray, cells_of, layer: int | None, head: int | None) -> tuple[int, ...]:
+def strongest_place(part, sample: int, small: np.ndarray, cells_of, layer: int | None, head: int | None):
     """Return layer, head, query and key of the strongest cell that is worth a look.
 
     Off the diagonal, and at no token that takes attention in every model: the first one and special ones.
 
     Args:
-        part: the maps; sample 0 is looked at.
+        part, sample: the maps, and which of their samples is looked at.
         small: `(layers, h, r, c)`, all heads shrunk, the largest of each block.
         cells_of: returns the map of a layer and a head, float32.
         layer, head: look only there; anywhere where they are None.
     """
     rows, columns = edges_of(part.shape[2:], small.shape[2:])
     # Of a block that holds a cell that is not worth it, the largest may be that one.
-    open_ = [np.logical_and.reduceat(*axis) for axis in zip(_open(part), (rows[:-1], columns[:-1]), strict=True)]
+    axes = _open(part, sample)
+    open_ = [np.logical_and.reduceat(*axis) for axis in zip(axes, (rows[:-1], columns[:-1]), strict=True)]
     blocks = _off_the_diagonal(part, *open_)
     layer, head, row, column = _strongest(small, blocks if blocks.any() else ~blocks, layer, head)
     inside = slice(*rows[row : row + 2]), slice(*columns[column : column + 2])
-    open_ = [axis[piece] for axis, piece in zip(_open(part), inside, strict=True)]
+    open_ = [axis[piece] for axis, piece in zip(axes, inside, strict=True)]
     looked = _off_the_diagonal(part, *open_, rows[row] - columns[column])
     *_, query, key = _strongest(cells_of(layer, head)[inside][None, None], looked)
     return layer, head, rows[row] + query, columns[column] + key
@@ -98,7 +102,7 @@ def strongest_in_row(part, sample: int, query: int | None, key: int | None, laye
     """
     query = query or 0
     rows = (head_cells(part, sample, i, queries=torch.tensor([query])).numpy() for i in range(part.shape[0]))
-    queries, keys = _open(part)
+    queries, keys = _open(part, sample)
     open_ = _off_the_diagonal(part, queries[[query]], keys, query)
     looked = np.arange(open_.size) == key if key is not None else open_ if open_.any() else ~open_
     layer, head, _, best = _strongest(np.stack([*rows]), looked, layer, head)
@@ -114,13 +118,13 @@ def _strongest(cells: np.ndarray, looked: np.ndarray, layer: int | None = None, 
     return [int(i) for i in np.unravel_index(sizes.argmax(), sizes.shape)]
 
 
-def _open(part) -> tuple[np.ndarray, np.ndarray]:
+def _open(part, sample: int) -> tuple[np.ndarray, np.ndarray]:
     """Return which queries and which keys may be opened on; all of an axis where there would be none."""
     axes = []
     for size, labels, first in zip(part.shape[2:], (part.tokens, part.key_tokens), (0, 1), strict=True):
         open_ = np.ones(size, bool)
         open_[:first] = False
-        open_[[i for i, label in enumerate(labels[0] if labels else []) if is_special(label)]] = False
+        open_[[i for i, label in enumerate(labels[sample] if labels else []) if is_special(label)]] = False
         axes.append(open_ if open_.any() else ~open_)
     return axes[0], axes[1]
 

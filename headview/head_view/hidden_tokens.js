@@ -3,7 +3,7 @@
 import { focusable, node, pushButton, put, tickBox } from "../core.js";
 import { shorten } from "../core_draw.js";
 import { activeBeside } from "./hover.js";
-import { placeName } from "./sample.js";
+import { inText, placeName, quoted, visible } from "./sample.js";
 import { here, shownMaps, sourceOf } from "./selection.js";
 
 const LITTLE = 0.1; // of a row's weights: the rest was hidden
@@ -41,7 +41,7 @@ export function hideAtCursor(view) {
 
 /** Say which tokens are hidden. */
 function hiddenText(hidden) {
-  const plain = (label) => (/[\s,.]|^$/.test(label) ? `“${shorten(label, 20)}”` : shorten(label, 20));
+  const plain = (label) => (/[\s,.]/.test(label) ? quoted(shorten(label, 20)) : inText(shorten(visible(label), 20)));
   const more = hidden.length > 6 ? ` and ${hidden.length - 6} more` : "";
   return `Hidden: ${hidden.slice(0, 6).map(plain).join(", ")}${more}.`;
 }

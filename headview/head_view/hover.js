@@ -55,11 +55,7 @@ export const isolatedIn = ({ isolated }, { places }) =>
   (isolated && isolated.place < places[isolated.axis].length ? isolated : null);
 
 /** The element with the keyboard, on the page or in the shadow tree that holds `element`. */
-export function activeBeside(element) {
-  /** @type {any} */
-  const tree = element.getRootNode();
-  return tree.activeElement;
-}
+export const activeBeside = (element) => /** @type {any} */ (element.getRootNode()).activeElement;
 
 /** The element that holds the picture, for the keyboard. @param {View} view */
 export function pictureOf({ page, model }) {

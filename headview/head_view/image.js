@@ -8,7 +8,7 @@ import {
 import { formatWeight, largestSize, MASKED } from "./codes.js";
 import { markCells, percent, pixelsOf, scaleEnds, shareOn } from "./draw.js";
 import { patchOf, patchPlace, photoOf } from "./patches.js";
-import { placeName } from "./sample.js";
+import { inText, placeName } from "./sample.js";
 import { cellText, here, notHere, placeOf } from "./selection.js";
 import { regionOf } from "./source.js";
 import { moveAlong } from "./view.js";
@@ -105,7 +105,7 @@ function patchCells({ rows, columns }, width, height) {
 /** Say what lies beside the picture. @param {Scene} scene */
 function outsideText({ w }, { axis, rest, sum, text, values }) {
   const labels = axis ? w.keyTokens : w.tokens, name = w.axes[axis];
-  const called = (tokens) => tokens.map((i) => (labels[i] === String(i) ? `${name} ${i}:` : labels[i])).join("");
+  const called = (tokens) => inText(tokens.map((i) => (labels[i] === String(i) ? `${name} ${i}:` : labels[i])).join(""));
   const named = rest.slice(0, OUTSIDE).map(({ tokens, value }) => `${called(tokens)} ${text(value)}`);
   const more = rest.length > OUTSIDE ? ` and ${rest.length - OUTSIDE} more` : "";
   const hidden = values.filter((value) => value === undefined).length;

@@ -18,7 +18,7 @@ from headview.head_view.check_rows import KINDS, as_masks, check_rows, refuse_of
 from headview.head_view.cut import cut, mean_of
 from headview.head_view.first_look import with_causal_mask
 from headview.head_view.names import check_axes, layer_names_of, name_heads
-from headview.head_view.patches import Picture, picture_for, placeholders
+from headview.head_view.patches import Picture, grids, picture_for, pixels_of, placeholders
 from headview.head_view.structures import Layer, layers_of
 from mhalib.arguments import check_size
 
@@ -89,7 +89,8 @@ def as_parts(
     groups = _grouped(found)
     marked = None if words is None else "auto"
     named = [labels_from(tokens, "tokens", words, clean), labels_from(key_tokens, "key_tokens", marked, clean)]
-    told = _first_patch(named, patches) if image is not None and first is None else (first, patches)
+    image = None if image is None else pixels_of(image)
+    told = _first_patch(named, patches, image) if image is not None and first is None else (first, patches)
     pictures = _pictures(groups, image, patches, first, image_on, told)
     roles = {role.split(" ")[-1] for role, _ in groups.values()}
     two_sided = len(groups) > 1 and ("cross" in roles or {"encoder", "decoder"} <= roles)
@@ -200,16 +201,14 @@ def _pictures(groups: dict, image, patches, first, on: str | None, told: tuple) 
     return pictures
 
 
-def _first_patch(named: list[Labels | None], patches) -> tuple[int | None, tuple[int, int] | None]:
+def _first_patch(named: list[Labels | None], patches, image) -> tuple[int | None, tuple[int, int] | None]:
     """Return the token of the first patch and the patches as the labels tell, if they hold a place for each."""
     for labels in named:
         run = placeholders(labels.samples[0][0]) if labels is not None and labels.samples else None
         if run is not None:
-            side = math.isqrt(run[1])
-            if patches is None and 1 < side * side == run[1]:
-                return run[0], (side, side)
-            if isinstance(patches, (tuple, list)) and len(patches) == 2 and math.prod(patches) == run[1]:
-                return run[0], patches
+            fits = grids(run[1], *image.shape[:2]) if patches is None else [patches]
+            if len(fits) == 1 and isinstance(fits[0], (tuple, list)) and math.prod(fits[0]) == run[1]:
+                return run[0], fits[0]
     return None, patches
 
 

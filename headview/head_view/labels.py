@@ -7,12 +7,14 @@ belong to which axis is not decided here.
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 _BYTE = re.compile(r"<(?:0x)?([0-9A-F]{2})>", re.IGNORECASE)  # of sentencepiece, "<0xE2>", and as it is shown, "<E2>"
 _SPECIAL = re.compile(r"<[^<>\s]+>|<\|.*\|>|\[[A-Z]+\d*\]")  # <s>, <|endoftext|>, [CLS], <pad>
 _BLANKS = {" ": "␣", "\n": "↵", "\r": "↵", "\t": "⇥"}
+ISOLATES = "\u2068\u2069"
 
 # The byte that each letter of GPT-2's alphabet stands for: what can be read is itself, the others begin at 256.
 _PLAIN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
@@ -26,6 +28,19 @@ def _as_hex(error: UnicodeDecodeError) -> tuple[str, int]:
 
 
 codecs.register_error("mhalib.hex", _as_hex)
+
+
+def visible(label: str) -> str:
+    """Return a label as it is seen: of one without any ink, a sign for each of its own. `sample.js` does the same."""
+    if any(sign.isprintable() and not sign.isspace() for sign in label):
+        return label
+    return "".join(_BLANKS.get(sign) or ("␣" if sign.isspace() else f"U+{ord(sign):04X}") for sign in label) or "∅"
+
+
+def in_text(label: str) -> str:
+    """Return a label for a place among other words: one that runs to the left is kept from turning them round."""
+    turns = any(unicodedata.bidirectional(sign)[:1] in ("R", "A") for sign in label)  # R, RLO, AL, …
+    return ISOLATES[0] + label + ISOLATES[1] if turns else label
 
 
 def marks_of(tokens: Sequence[str]) -> str:
@@ -80,7 +95,7 @@ def _without(token: str, marks: str) -> str:
     if text.strip(" "):
         text = text[1:] if text.startswith(" ") else text
         return re.sub(r"[\n\r\t]", lambda blank: _BLANKS[blank[0]], text)
-    return "".join(_BLANKS[letter] for letter in text)
+    return visible(text)
 
 
 def _decoded(data: bytes) -> str:

@@ -1,5 +1,6 @@
 // Where the parts of HeadView stand: sizes in, places out. No page and no canvas; all lengths are CSS pixels.
 
+import { LEAST_SIDE } from "./combine.js";
 import { GRID_TALL, leastGrid, overviewGrid, STACKED_NARROW, STACKED_TALL } from "./grid.js";
 
 const GUTTER = 16; // between panels, as in style.css
@@ -26,8 +27,7 @@ const NARROWEST_LONG = 400; // pixels for a map of more keys than that; it is lo
 const LEAST_FRAME = 220; // of maps beside each other; with less, they stand below each other
 const FRAME_TITLE = 18; // above each of several maps
 const LARGEST_CELL = 44;
-const LEAST_SIDE = 160; // of a map of many queries and few keys, or the other way round ...
-const CELL_OF_FEW = 10; // ... as far as its cells need not be larger than this for it
+const CELL_OF_FEW = 10; // of a map of many queries and few keys, or the other way round: no cell is widened further
 
 const LINE_STEP = 26; // between the tokens of a short text in line mode
 const LINES_WIDEST = 560;
@@ -48,13 +48,12 @@ export const SAMPLE_WIDE = 130, SAMPLE_HIGH = 18; // an entry of the legend of l
  *   where it stands below both; `room`: the width of its column; `bars`: that of theirs, and `most` in the list
  */
 export function layout(w, width, labels, seen, maps, order) {
-  const { several } = w;
   const names = labels.row + ROW_MARGIN, keys = Math.min(seen.keys, NARROWEST_LONG);
   const least = maps > 1 ? names + maps * LEAST_FRAME : Math.max(LEAST_PICTURE, names + SCALE_ROOM + keys);
-  const columnOf = (grid) => (several ? Math.max(BARS_WIDE, grid.width) + GUTTER : 0);
-  const small = several ? leastGrid(w, order, width, (grid) => width - columnOf(grid) >= least) : null;
+  const columnOf = (grid) => (w.several ? Math.max(BARS_WIDE, grid.width) + GUTTER : 0);
+  const small = w.several ? leastGrid(w, order, width, (grid) => width - columnOf(grid) >= least) : null;
   const rest = width - columnOf(small), withBars = rest - BARS_WIDE - GUTTER;
-  const form = withBars >= least ? "three" : several && rest >= least ? "two" : "one";
+  const form = withBars >= least ? "three" : w.several && rest >= least ? "two" : "one";
   const spared = { three: withBars, two: rest, one: width }[form];
   if (maps > 1 && form !== "one" && !w.meta.picture) {
     const below = mapPlace(seen, width, labels, maps), beside = mapPlace(seen, spared, labels, maps);
@@ -62,12 +61,12 @@ export function layout(w, width, labels, seen, maps, order) {
     if (grows || below.across > beside.across) return aboveMaps(w, width, labels, below, order);
   }
   let grid = small;
-  if (several && form !== "one") {
+  if (w.several && form !== "one") {
     const map = mapPlace(seen, spared, labels, maps), used = Math.max(map.width, Math.min(spared, PICTURE_KEEPS));
     const tall = Math.max(small.height, form === "two" ? map.height - BARS_TALL : map.height, GRID_TALL);
     const larger = overviewGrid(w, order, columnOf(small) - GUTTER + spared - used, tall);
     if (larger.side > small.side) grid = larger;
-  } else if (several) grid = overviewGrid(w, order, width, width < NARROW ? STACKED_NARROW : STACKED_TALL);
+  } else if (w.several) grid = overviewGrid(w, order, width, width < NARROW ? STACKED_NARROW : STACKED_TALL);
   const room = form === "one" ? width : spared + columnOf(small) - columnOf(grid);
   const map = mapPlace(seen, room, labels, maps);
   // Bars stand below the one that is shorter.

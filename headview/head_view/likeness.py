@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
 _MOST_GROUPS = 12
 _ALIKE = 1e-3  # a distance within which all heads are one group
@@ -16,9 +17,7 @@ def order_by_likeness(thumbnails: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     group, counted in that order.
     """
     vectors = np.where(np.isfinite(thumbnails), thumbnails, 0).reshape(len(thumbnails), -1).astype(np.float32)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors /= np.where(lengths == 0, 1, lengths)
-    given = torch.from_numpy(vectors)  # numpy would wake threads of its own beside those of torch
+    given = normalize(torch.from_numpy(vectors))  # numpy would wake threads of its own beside those of torch
     joins = _joins(np.clip(1 - (given @ given.T).numpy(), 0, 2))
     members, groups = [[head] for head in range(len(vectors))], np.arange(len(vectors))
     late = np.array([height for *_, height in joins[-_MOST_GROUPS:]])

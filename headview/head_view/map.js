@@ -2,8 +2,8 @@
 
 import { kept } from "../core.js";
 import {
-  clipped, cssColour, drawKept, hatch, hatchColour, MARKED_FROM, maskedPixel, placeText, sizeCanvas, SMALL_FONT,
-  strokeIn, writeIn,
+  clipped, cssColour, drawKept, hatch, hatchColour, MARKED_FROM, maskedPixel, placeText, sharpness,
+  sizeCanvas, SMALL_FONT, strokeIn, writeIn,
 } from "../core_draw.js";
 import { TILE } from "./combine.js";
 import { axisNames, cellValues, colourBar, columnLabels, markCells, paintCells, rowLabels } from "./draw.js";
@@ -42,29 +42,32 @@ function drawTiles(context, scene, shown, frame, cells) {
   const { source } = shown, { win, look: { dark } } = scene, right = frame.x + frame.width, foot = frame.y + frame.height;
   const level = levelFor(win, frame, source.levels), hatched = Math.min(cells.high, cells.wide) < MARKED_FROM;
   context.imageSmoothingEnabled = false;
-  const place = (tile, level, i, j, hatched, rows, columns) => {
-    const side = TILE << level, y = i * side, x = j * side, left = cells.x(x), top = cells.y(y);
+  // Tiles end where a pixel of the screen does: through a seam of half covered ones one would see what lies below.
+  const ratio = sharpness(), whole = (at) => Math.round(at * ratio) / ratio;
+  const place = (tile, level, i, j, hatched, [down, across]) => {
+    // At an edge the last cell of a level may stand for less than its block.
+    const [left, end] = [j * TILE, j * TILE + tile.columns].map((column) => whole(cells.x(column * across)));
+    const [top, below] = [i * TILE, i * TILE + tile.rows].map((row) => whole(cells.y(row * down)));
     if (source.masked) { // and bare: the hatch below has the same lines at every size, and none looks like a cell
       const [from, above] = [Math.max(frame.x, left), Math.max(frame.y, top)];
-      const ends = [Math.min(right, cells.x(x + columns)), Math.min(foot, cells.y(y + rows))];
-      const seen = [from, above, ends[0] - from, ends[1] - above];
+      const seen = [from, above, Math.min(right, end) - from, Math.min(foot, below) - above];
       context.fillStyle = cssColour(maskedPixel(dark));
       context.fillRect(...seen);
       hatch(context, [seen], hatchColour(dark));
     }
     const image = tileImage(scene, shown, tile === source.small ? "small" : level, i, j, tile, hatched);
-    context.drawImage(image, left, top, columns * cells.wide, rows * cells.high);
+    context.drawImage(image, left, top, end - left, below - top);
   };
   const draw = (level, asks) => {
-    for (const [i, j] of tilesIn(win, level)) {
+    for (const [i, j] of tilesIn(source, win, level)) {
       const tile = (asks || source.has(level, i, j)) && source.tile(level, i, j);
-      // At an edge the last cell of a level may stand for less than its 2 x 2.
-      if (tile) place(tile, level, i, j, hatched, tile.rows << level, tile.columns << level);
+      if (tile) place(tile, level, i, j, hatched, source.block(level));
     }
   };
   clipped(context, frame, 0, () => {
     if (!hasAll(source, win, level)) {
-      if (source.small) place(source.small, 0, 0, 0, true, source.rows.length, source.columns.length);
+      const { small, rows, columns } = source;
+      if (small) place(small, 0, 0, 0, true, [rows.length / small.rows, columns.length / small.columns]);
       for (let above = source.levels - 1; above > level; above--) draw(above, false);
     }
     draw(level, true);

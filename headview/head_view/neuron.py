@@ -9,7 +9,7 @@ import re
 import numpy as np
 
 from headview.head_view.codes import pack
-from headview.sources import Sources
+from headview.sources import BIASED, Sources
 
 _PLAIN_UP_TO = 400_000  # bytes of a head's queries and keys that travel as float32; of more, codes of two bytes
 
@@ -60,7 +60,7 @@ def reasons(sources: Sources, layer: int, head: int) -> tuple[dict, bytes]:
 
     Returns:
         about: `names` of the sources; `places`, layer and head of those that are heads, else None; `features`;
-            `frozen`, whether a norm was kept as it was.
+            `frozen`, whether a norm was kept as it was; `beside`, what is to be said of what no source brought.
         data: float32, the queries `(sources, Tq, features)` times the scale of the scores, the keys `(sources, Tk,
             features)`, and for each query the mean of the keys that it may see `(sources, Tq, features)`.
     """
@@ -71,5 +71,5 @@ def reasons(sources: Sources, layer: int, head: int) -> tuple[dict, bytes]:
     found = [re.fullmatch(r"head (\d+)\.(\d+)", name) for name in split.names]
     places = [[int(match[1]), int(match[2])] if match else None for match in found]
     about = {"names": list(split.names), "places": places, "features": split.keys.shape[-1]}
-    about["frozen"] = bool(split.frozen)
+    about |= {"frozen": bool(split.frozen), "beside": BIASED if split.biased else ""}
     return about, b"".join(x.cpu().numpy().astype(np.float32).tobytes() for x in numbers)

@@ -6,7 +6,7 @@ import { SMALL_FONT, widestOf } from "../core_draw.js";
 import { decodeCell, MASKED, withMinus } from "./codes.js";
 import { percent, shortNumber } from "./draw.js";
 import { allAlike, sharedBy } from "./grid.js";
-import { headName, pairOf } from "./sample.js";
+import { headName, pairOf, quoted } from "./sample.js";
 import { isOpen, sideOfHeads, sidesOf } from "./selection.js";
 import { blockKey } from "./source.js";
 
@@ -53,7 +53,7 @@ function cellsOf(view) {
 /** Say what a head has at the cursor's cell, such as “it” → “animal”: 0.65; nothing while it is not known. */
 export function cellOfHead(view, layer, head) {
   const { w, model } = view, number = cellsOf(view)?.[layer * w.heads + head];
-  const name = (labels, i) => (labels[i] === String(i) ? labels[i] : `“${labels[i]}”`);
+  const name = (labels, i) => (labels[i] === String(i) ? labels[i] : quoted(labels[i]));
   const said = number === MASKED ? "masked" : withMinus(number, shortNumber(number ?? 0));
   const place = `${name(w.tokens, model.get("query"))} → ${name(w.keyTokens, model.get("key"))}`;
   return number === undefined ? "" : `${place}: ${said}, `;

@@ -110,7 +110,7 @@ def _take_levels(page: _Page, spec: dict) -> str:
         for row, column in product(range(rows), range(columns)):
             if not page.take(f"tile {level} {row} {column} {_as_page(spec)}"):
                 return said
-        said = f"one dot for {2**level} × {2**level} weights" if level else "every weight"
+        said = f"one dot for {' × '.join(map(str, pyramid.block(level)))} weights" if level else "every weight"
     return said
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from headview.base import check_choice, is_whole
 
 _LONGEST = 448  # pixels
-_BESIDE = 8  # class and register tokens that may stand beside the patches of a square image
+_BEFORE = (1, 0, 2, 5)  # tokens that may stand before patches: a class, with one of distillation or four registers
+_OFF = 0.02  # by which the proportions of patches may miss those of their image
 _PLACEHOLDER = re.compile(r"<\|?[^<>]*(?:image|img)[^<>]*\|?>", re.IGNORECASE)  # <image>, <|image_pad|>, …
 
 
@@ -37,7 +38,7 @@ def picture_for(image, shape: tuple[int, int], patches, first, on: str | None) -
 
     Args:
         image: what `pixels_of` takes.
-        patches: (rows, columns) of patches; found where they make a square.
+        patches: (rows, columns) of patches; found where `grids` knows one.
         first: the token of the first patch; so that the patches stand last when left out.
         on: the axis; both when left out and there are as many queries as keys, otherwise the keys.
     """
@@ -49,14 +50,15 @@ def picture_for(image, shape: tuple[int, int], patches, first, on: str | None) -
     tokens = queries if on == "queries" else keys
     if first is not None and not (is_whole(first) and 0 <= first < tokens):
         raise ValueError(f"first must be the index of a token, from 0 to {tokens - 1}, got {first!r}")
-    rows, columns = _grid(patches, tokens, first)
+    pixels = pixels_of(image)
+    rows, columns = _grid(patches, tokens, first, *pixels.shape[:2])
     first = tokens - rows * columns if first is None else first
     if first < 0 or first + rows * columns > tokens:
         raise ValueError(
             f"{rows} x {columns} patches from token {first} on need {max(first, 0) + rows * columns} tokens, the axis "
             f"has {tokens}; give patches=(rows, columns) and first=, the token of the first patch"
         )
-    return Picture(pixels_of(image), rows, columns, first, on)
+    return Picture(pixels, rows, columns, first, on)
 
 
 def placeholders(labels: list[str]) -> tuple[int, int] | None:
@@ -68,18 +70,26 @@ def placeholders(labels: list[str]) -> tuple[int, int] | None:
     return None
 
 
-def _grid(patches, tokens: int, first: int | None) -> tuple[int, int]:
+def grids(count: int, height: int, width: int) -> list[tuple[int, int]]:
+    """Return the rows and columns that patches may make of an image: in its proportions, or square, as many cut it."""
+    rows, square = max(1, round(math.sqrt(count * height / width))), math.isqrt(count)
+    fits = {(rows, count // rows): abs(rows * rows * width / (count * height) - 1) < _OFF, (square, square): True}
+    return [(rows, columns) for (rows, columns), fit in fits.items() if fit and 1 < rows * columns == count]
+
+
+def _grid(patches, tokens: int, first: int | None, height: int, width: int) -> tuple[int, int]:
     if patches is not None:
         pair = isinstance(patches, (tuple, list)) and len(patches) == 2
         if not pair or not all(is_whole(n) and n > 0 for n in patches):
             raise ValueError(f"patches must be (rows, columns), such as (14, 14), got {patches!r}")
         return tuple(patches)
-    side = math.isqrt(tokens if first is None else tokens - first)
-    beside = tokens - side * side if first is None else tokens - first - side * side
-    if side < 2 or beside > (_BESIDE if first is None else 0):
+    counts = [tokens - before for before in (_BEFORE if first is None else (first,)) if before < tokens]
+    found = next(filter(None, (grids(count, height, width) for count in counts)), [])
+    if len(found) != 1:
         what = f"{tokens} tokens" if first is None else f"{tokens - first} tokens from first={first} on"
-        raise ValueError(f"{what} make no square of patches; give patches=(rows, columns) and first=")
-    return side, side
+        make = " or ".join(f"{rows} x {columns}" for rows, columns in found) or "no grid of"
+        raise ValueError(f"{what} make {make} patches of this image; give patches=(rows, columns) and first=")
+    return found[0]
 
 
 def pixels_of(image) -> np.ndarray:

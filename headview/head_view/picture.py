@@ -19,6 +19,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image, PngImagePlugin
 
 from headview.base import any_sign
+from headview.head_view.labels import ISOLATES, visible
 from headview.head_view.screen import Screen, on_screen
 from mhalib.plots import (
     DIVERGING,
@@ -48,6 +49,7 @@ _OVERVIEW = (4.0, 3.6)  # inches, of all heads together
 _FRAME = 221  # grey, of heads in the overview
 _CURSOR = "#c04a00"  # as in core.css
 _LEAST_FRAME = 0.06  # inches, around a cell
+_TURNS_TEXT = matplotlib.__version_info__ >= (3, 11)  # earlier ones draw signs in the order in which they are stored
 _DASHES = ("solid", (0, (5, 3)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 
 
@@ -198,7 +200,8 @@ def _write(figure: DescribedFigure, x: float, y: float, text: str, size: float =
 def _cut(text: str, room: float) -> str:
     """Return a text without anything that would break the line, as much of it as has room in so many inches."""
     text = text.encode("utf-16", "replace").decode("utf-16", "replace").replace("\n", "↵").replace("\t", "⇥")
-    text = "".join(sign if sign.isprintable() else "·" for sign in text)
+    known = (sign for sign in text if _TURNS_TEXT or sign not in ISOLATES)
+    text = "".join(sign if sign.isprintable() or sign in ISOLATES else "·" for sign in known)
     most = max(2, int(room / _LETTER))
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -211,7 +214,7 @@ def _marks(labels: list[str], span: tuple[int, int], axis: int) -> list[tuple[fl
         chosen = round_numbers(first, past, few) if past - first > few else range(first, past)
         return [((i - first + 0.5) / (past - first), str(i)) for i in chosen]
     step = max(1, math.ceil(0.13 * len(labels) / _SIDE))
-    return [((i + 0.5) / len(labels), _cut(labels[i], 1.0)) for i in range(0, len(labels), step)]
+    return [((i + 0.5) / len(labels), _cut(visible(labels[i]), 1.0)) for i in range(0, len(labels), step)]
 
 
 def _widest(marks: list[tuple[float, str]]) -> float:

@@ -5,6 +5,7 @@ largest of a block stands for it, so that a thin diagonal does not vanish; in a 
 farthest from 0, the positive one of two that are as far.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 TILE = 256  # cells along each side of a tile; the last level fits into one
+LEAST_SIDE = 160  # an axis of no more cells is not halved: a map is given so many pixels at least (layout.js)
 _BAND = 32  # rows that are pooled at once: they stay in the cache of a core
 _WORTH_A_THREAD = 65_536  # cells of a map; handing a smaller one to a thread takes longer than pooling it
 _BITS = {  # the integers that the bits of a number are, in torch and, without a sign, in numpy
@@ -25,7 +27,7 @@ _BITS = {  # the integers that the bits of a number are, in torch and, without a
 
 
 class Pyramid:
-    """A map at all sizes, each level half as long as the one below; made when it is asked for, and kept.
+    """A map at all sizes, each level half as long as the one below, and half as wide; made when asked for, and kept.
 
     Args:
         cells: float32 `(rows, columns)`, -inf where masked, NaN where NaN: level 0.
@@ -37,21 +39,20 @@ class Pyramid:
     def __init__(self, cells: np.ndarray, signed: bool):
         self.signed = signed
         self._made = [cells]
-        longest = max(*cells.shape, 1)
-        self.levels = 1
-        while longest > TILE:
-            longest = -(-longest // 2)
-            self.levels += 1
+        self.levels = 1 + max(0, math.ceil(math.log2(max(cells.shape) / TILE)))
 
     def level(self, number: int) -> np.ndarray:
-        """Return the largest of each block of a level.
+        """Return the largest of each block of a level, at the far edges of what is there of it.
 
-        A block is 2 x 2 cells of the level below, at the far edges what is there of it. NaN in it makes it NaN; it is
-        masked where all of it is.
+        NaN in a block makes it NaN; it is masked where all of it is.
         """
         while len(self._made) <= number:
             self._made.append(_half(self._made[-1], self.signed))
         return self._made[number]
+
+    def block(self, number: int) -> list[int]:
+        """Return how many rows and columns of the map a cell of a level stands for; a short axis stays as it is."""
+        return [2 ** min(number, max(0, math.ceil(math.log2(size / LEAST_SIDE)))) for size in self.level(0).shape]
 
     def tile(self, number: int, row: int, column: int) -> np.ndarray:
         """Return tile `(row, column)` of a level, at most 256 x 256."""
@@ -101,12 +102,8 @@ def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed:
             own = exact(cells[head], first + head, slice(*edges[0][band : band + 2]))
             pooled[first + head, band] = largest(own, signed, by_blocks([[0, len(own)], edges[1]]))[0]
 
-    if layer[0].numel() < _WORTH_A_THREAD:
-        step = len(layer)
-        pool(0)
-    else:
-        step = 1
-        _on_all_cores(pool, range(len(layer)))
+    step = len(layer) if layer[0].numel() < _WORTH_A_THREAD else 1
+    _on_all_cores(pool, range(0, len(layer), step))
     return pooled
 
 
@@ -139,20 +136,21 @@ def by_blocks(edges: list[list[int]]):
     return pool
 
 
-def _of_four(ufunc: np.ufunc, band: np.ndarray) -> np.ndarray:
-    pairs = ufunc(band[::2], band[1::2])
-    return ufunc(pairs[:, ::2], pairs[:, 1::2])
-
-
 def _half(cells: np.ndarray, signed: bool) -> np.ndarray:
     """Return the level above, band by band on all cores."""
-    above = np.empty([-(-size // 2) for size in cells.shape], np.float32)
+    down, across = steps = [2 if size > LEAST_SIDE else 1 for size in cells.shape]
+    above = np.empty([-(-size // step) for size, step in zip(cells.shape, steps, strict=True)], np.float32)
+
+    def of_block(ufunc: np.ufunc, band: np.ndarray) -> np.ndarray:
+        band = ufunc(band[::2], band[1::2]) if down == 2 else band
+        return ufunc(band[:, ::2], band[:, 1::2]) if across == 2 else band
 
     def pool(first: int) -> None:
         band = cells[first : first + _BAND]
-        if any(size % 2 for size in band.shape):  # masked cells at the far edges change no block
-            band = np.pad(band, [(0, size % 2) for size in band.shape], constant_values=-np.inf)
-        above[first // 2 : (first + _BAND) // 2] = largest(band, signed, _of_four)
+        missing = [(0, size % step) for size, step in zip(band.shape, steps, strict=True)]
+        if any(map(any, missing)):  # masked cells at the far edges change no block
+            band = np.pad(band, missing, constant_values=-np.inf)
+        above[first // down : (first + _BAND) // down] = largest(band, signed, of_block)
 
     _on_all_cores(pool, range(0, len(cells), _BAND))
     return above

@@ -94,7 +94,8 @@ export function makeReasonsPanel(view) {
     list.replaceChildren(...lines);
     foot.textContent = "Each bar: what wrote into the query × what wrote into the key; all of them sum to the number " +
       "above. Click one with a head in it to see what that head looked at." +
-      (block.frozen ? " Norms are kept as the numbers by which they divided." : "");
+      (block.frozen ? " Norms are kept as the numbers by which they divided." : "") +
+      (block.beside && ` Not the whole score: ${block.beside}.`);
   }
 
   return {

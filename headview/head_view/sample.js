@@ -88,9 +88,26 @@ export function headName(w, layer, head) {
   return w.layers > 1 || w.meta.named ? `${w.meta.layer_names[layer]} ${alone}` : alone;
 }
 
+export const STEERING = /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // signs that turn the text around them
+export const RIGHT_TO_LEFT = /\p{sc=Hebrew}|\p{sc=Arabic}|\p{sc=Syriac}|\p{sc=Thaana}/gu;
+
+/** A label as it is seen: of one without any ink, a sign for each of its own (labels.py). `line`: the end of a line. */
+export function visible(label, line = "↵") {
+  const hex = (sign) => `U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`, inked = /[^\s\p{C}]/u;
+  const text = inked.test(label) ? label : label.replace(/[^\S\n\r\t]/g, "␣").replace(/[^\s␣]/gu, hex);
+  return text.replace(/\t/g, "⇥").replace(/\r?\n|\r/g, line) || "∅";
+}
+
+/** A label among other words: one that runs to the left is kept from turning them round. */
+export const inText = (label) =>
+  ([RIGHT_TO_LEFT, STEERING].some((signs) => label.search(signs) >= 0) ? `\u2068${label}\u2069` : label);
+
+/** A label in quotes. */
+export const quoted = (label) => `“${inText(visible(label))}”`;
+
 /** Say a token with its number, or several of a word. */
 export function placeName(labels, tokens) {
   const first = tokens[0], last = tokens[tokens.length - 1];
-  if (first !== last) return `${first}–${last} “${tokens.map((i) => labels[i]).join("")}”`;
-  return labels[first] === String(first) ? String(first) : `${first} “${labels[first]}”`;
+  if (first !== last) return `${first}–${last} ${quoted(tokens.map((i) => labels[i]).join(""))}`;
+  return labels[first] === String(first) ? String(first) : `${first} ${quoted(labels[first])}`;
 }

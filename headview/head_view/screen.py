@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headview.head_view.labels import in_text, visible
+
 _MOST_CELLS = 1024  # along a side of a picture; longer maps are given pooled
 _PREFIXES = {"weights": "", "values": "value-weighted ", "rollout": "rollout up to "}
 _VALUES = {"weights": "attention weight", "values": "weight × length of the value", "rollout": "rollout"}
@@ -126,9 +128,7 @@ def head_name(about: dict, layer: int, head: int) -> str:
 
 def window_of(given: list, rows: int, columns: int) -> list[int]:
     """Return whole cells in sight, `[first row, end, first column, end]`, inside of a map."""
-    if not given:
-        return [0, rows, 0, columns]
-    spans = []
+    spans, given = [], given or [0, rows, 0, columns]
     for start, end, size in ((*given[:2], rows), (*given[2:], columns)):
         first = max(0, min(math.floor(start), size - 1))
         spans += [first, max(first + 1, min(math.ceil(end), size))]
@@ -138,8 +138,8 @@ def window_of(given: list, rows: int, columns: int) -> list[int]:
 def _in_sight(pyramid, window: list[int]) -> np.ndarray:
     longest = max(window[1] - window[0], window[3] - window[2])
     level = min(pyramid.levels - 1, max(0, math.ceil(math.log2(longest / _MOST_CELLS))))
-    first, end, left, right = window
-    return pyramid.level(level)[first >> level : -(-end >> level), left >> level : -(-right >> level)]
+    (first, end, left, right), (down, across) = window, pyramid.block(level)
+    return pyramid.level(level)[first // down : -(-end // down), left // across : -(-right // across)]
 
 
 def _tops(about: dict, small: np.ndarray, scale: str) -> np.ndarray:
@@ -159,7 +159,7 @@ def _cell(view, shown, cursor: tuple[int, int], side: str) -> str:
     """Say a cell of a map, such as "it → animal: 0.65"."""
     groups = zip((shown.rows, shown.columns), cursor, strict=True)
     names = [view.beside([group[at]], axis, side)[0] for axis, (group, at) in enumerate(groups)]
-    query, key = (name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in names)
+    query, key = (in_text(visible(name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…")) for name in names)
     number = shown.cells[cursor]
     said = "masked" if np.isneginf(number) else f"{number:.4g}".replace("-", "−")
     return f"{query} → {key}: {said}"

@@ -67,7 +67,7 @@ const FIXED_FROM = 0.35, ROOT_FROM = 0.02; // the largest number that is shown; 
 
 /**
  * The scales of maps that stand side by side, as `scale_of` in Python has them: what is compared shares one end, a
- * difference has its own. @param {Source[]} sources
+ * difference has its own. Where there is no number but 0, it is 1. @param {Source[]} sources
  */
 function scalesOf(sources, model, w) {
   const asked = model.get("scale"), signed = (source) => source.signed;
@@ -78,7 +78,7 @@ function scalesOf(sources, model, w) {
   const kind = asked === "auto" ? auto : asked, follows = kind === "maximum" || isOpen(w, model.get("values"));
   return sources.map((source) => {
     const own = follows || (source.signed && asked === "auto");
-    return { kind, top: own ? Math.max(ends[source.signed ? 1 : 0], 1e-9) : 1, signed: source.signed };
+    return { kind, top: own ? Math.max(ends[source.signed ? 1 : 0] || 1, 1e-9) : 1, signed: source.signed };
   });
 }
 
@@ -153,16 +153,16 @@ export const notHere = ({ model }, what) =>
   (model.isStatic ? `${what} not in this page. ` : `${what} not here yet. `);
 
 /**
- * The number of the smallest block around a cell that is there, and how many cells long it is; null where it says
- * nothing of that cell. @param {Source} source
+ * The number of the smallest block around a cell that is there, and its rows and columns; null where it says nothing
+ * of that cell. @param {Source} source
  */
 function largestAt(source, row, column) {
   for (let level = 1; level < source.levels && !source.signed; level++) {
-    const [i, j] = [row, column].map((place) => Math.floor(place / (TILE << level)));
-    const tile = source.has(level, i, j) && source.tile(level, i, j);
+    const block = source.block(level), [q, k] = [row, column].map((at, axis) => Math.floor(at / block[axis]));
+    const [i, j] = [q, k].map((at) => Math.floor(at / TILE)), tile = source.has(level, i, j) && source.tile(level, i, j);
     if (!tile) continue;
-    const value = tile.cells[((row >> level) - i * TILE) * tile.columns + (column >> level) - j * TILE];
-    return Number.isNaN(value) ? null : { value, side: 2 ** level };
+    const value = tile.cells[(q - i * TILE) * tile.columns + k - j * TILE];
+    return Number.isNaN(value) ? null : { value, block };
   }
   return null;
 }
@@ -172,7 +172,7 @@ function numberText(view, source, row, column) {
   const found = source.row(row);
   const most = found ? null : largestAt(source, row, column);
   if (most?.value === MASKED) return formatWeight(MASKED);
-  if (most) return `at most ${formatWeight(most.value, source.error(most.value))} (${most.side} × ${most.side})`;
+  if (most) return `at most ${formatWeight(most.value, source.error(most.value))} (${most.block.join(" × ")})`;
   if (!found) return notHere(view, "").trim();
   const value = found.cells[column];
   return formatWeight(value, found.exact ? 0 : source.error(value));

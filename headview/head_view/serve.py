@@ -149,12 +149,12 @@ class Blocks:
         cells = [head_cells(given, sample, i, queries=row)[:, 0, int(key)].numpy() for i in range(len(given.layers))]
         return {}, np.stack(cells).astype("<f4").tobytes()
 
-    def first_head(self, by: str, sample: int) -> tuple[int, int]:
+    def first_head(self, by: str, part: int, sample: int) -> tuple[int, int]:
         """Return layer and head that stand first by a measure or "likeness", as `order.js` sorts; 0, 0 without any."""
-        facts, _ = self.answer(f"facts 0 {sample} a")
+        facts, _ = self.answer(f"facts {part} {sample} a")
         numbers = np.array(facts["measures"].get(by, []), float) * (-1 if by == "entropy" else 1)
         first = facts["likeness"][:1] if by == "likeness" else np.argsort(-numbers, kind="stable")[:1]
-        layer, head = divmod(int(first[0]) if len(first) else 0, self.parts[0].shape[1])
+        layer, head = divmod(int(first[0]) if len(first) else 0, self.parts[part].shape[1])
         return layer, head
 
     # ------------------------------------------------------------ one map

@@ -3,7 +3,7 @@
 
 import { kept, typed } from "../core.js";
 import { errorOf, LEVELS, MASKED, readPacked } from "./codes.js";
-import { groupsOf, levelsOf, LocalPyramid, TILE } from "./combine.js";
+import { blockOf, groupsOf, levelsOf, LocalPyramid, TILE } from "./combine.js";
 
 const PATIENCE_MS = 2000; // then the reader is told that the kernel has not answered
 const ASK_AGAIN_MS = 15000; // a kernel that was busy may have lost the question
@@ -100,7 +100,8 @@ export function localSource(spec, set, { cells, rows, columns, signed, top }) {
     cells, // all of them; null where the page has none but tiles
     small: null, // what is drawn until a tile is there
     ...marksIn(cells), // is any of it masked, or NaN, as far as is known?
-    levels: pyramid.levels, has: (level, i, j) => true, tile: (level, i, j) => pyramid.tile(level, i, j),
+    levels: pyramid.levels, block: (level) => blockOf(rows.length, wide, level),
+    has: (level, i, j) => true, tile: (level, i, j) => pyramid.tile(level, i, j),
     row: (row) => ({ cells: cells.subarray(row * wide, (row + 1) * wide), exact }),
     error: (value) => errorOf(value, set.levels, Math.max(...tops), set.signed), // of a number that is not exact
   };
@@ -118,7 +119,7 @@ export function remoteSource({ blocks }, spec, set) {
     key, spec, rows, columns, places: [rows, columns], small, cells: null, masked: Boolean(small?.cells.includes(MASKED)), missing: false,
     error: (value) => errorOf(value, LEVELS.uint16, source.top ?? 1, source.signed),
     signed: set.signed || spec.side === "difference",
-    levels: levelsOf(rows.length, columns.length),
+    levels: levelsOf(rows.length, columns.length), block: (level) => blockOf(rows.length, columns.length, level),
     top: small?.top ?? null,
     has(...place) {
       const name = nameOf(...place);
@@ -154,13 +155,13 @@ function marksIn(cells) {
 }
 
 /** Are all tiles of a window there? Asks for none. @param {Source} source @param {Win} win */
-export const hasAll = (source, win, level) => [...tilesIn(win, level)].every(([i, j]) => source.has(level, i, j));
+export const hasAll = (source, win, level) => [...tilesIn(source, win, level)].every(([i, j]) => source.has(level, i, j));
 
-/** The tiles of a level that a window touches. @param {Win} win */
-export function* tilesIn([q0, q1, k0, k1], level) {
-  const side = TILE << level;
-  for (let i = Math.floor(q0 / side); i * side < q1; i++) {
-    for (let j = Math.floor(k0 / side); j * side < k1; j++) yield [i, j];
+/** The tiles of a level that a window touches. @param {Source} source @param {Win} win */
+export function* tilesIn(source, [q0, q1, k0, k1], level) {
+  const [high, wide] = source.block(level).map((cells) => TILE * cells);
+  for (let i = Math.floor(q0 / high); i * high < q1; i++) {
+    for (let j = Math.floor(k0 / wide); j * wide < k1; j++) yield [i, j];
   }
 }
 
@@ -171,7 +172,7 @@ export function* tilesIn([q0, q1, k0, k1], level) {
 export function regionOf(source, win) {
   const [q0, q1, k0, k1] = win, wide = k1 - k0, cells = new Float32Array((q1 - q0) * wide);
   let complete = true;
-  for (const [i, j] of tilesIn(win, 0)) {
+  for (const [i, j] of tilesIn(source, win, 0)) {
     const tile = source.tile(0, i, j);
     if (!tile) { complete = false; continue; }
     const left = Math.max(k0, j * TILE), right = Math.min(k1, j * TILE + tile.columns);

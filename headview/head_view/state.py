@@ -140,37 +140,29 @@ class Chosen(View):
             raise Refused(f"{name} must be a number from 0 to 1, got {given!r}; 0 {none}")
         return float(given)
 
-    @traitlets.validate("rows")
-    def _check_rows(self, proposal):
-        given = proposal["value"]
-        if not _is_list(given, lambda i: is_whole(i) and 0 <= i < self.shape[2]):
-            last = self.shape[2] - 1
-            raise Refused(f"rows is a list of queries from 0 to {last} whose weights are summed, got {given!r}")
+    @traitlets.validate("rows", "hidden")
+    def _check_list(self, proposal):
+        name, given, last = proposal["trait"].name, proposal["value"], self.shape[2] - 1
+        holds, what = {
+            "rows": (lambda i: is_whole(i) and 0 <= i <= last, f"queries from 0 to {last} whose weights are summed"),
+            "hidden": (lambda label: isinstance(label, str), "labels of tokens, such as ['[CLS]', '[SEP]']"),
+        }[name]
+        if not _is_list(given, holds):
+            raise Refused(f"{name} is a list of {what}, got {given!r}")
         return list(dict.fromkeys(given))
-
-    @traitlets.validate("hidden")
-    def _check_hidden(self, proposal):
-        given = proposal["value"]
-        if not _is_list(given, lambda label: isinstance(label, str)):
-            raise Refused(f"hidden is a list of labels of tokens, such as ['[CLS]', '[SEP]'], got {given!r}")
-        return list(given)
 
     def scale_of(self, maps: list[tuple[float, bool]]) -> tuple[str, list[float]]:
         """Return the scale of maps that stand side by side, and where it ends for each.
 
         Of each map is given its largest number, and whether it is signed. What is compared shares one end; a
-        difference, which is signed beside what is not, has its own.
+        difference, which is signed beside what is not, has its own. Where there is no number but 0, it is 1.
         """
         about = self.parts[self.part]
-        plain = max((top for top, signed in maps if not signed), default=0.0)
-        kind = scale_of_shown(about["auto"], plain) if self.scale == "auto" else self.scale
+        most = [max((top for top, signed in maps if signed == of), default=0.0) for of in (False, True)]
+        kind = scale_of_shown(about["auto"], most[False]) if self.scale == "auto" else self.scale
         follows = kind == "maximum" or about["kind"] in ("signed", "positive") or self.values == "values"
-        of_signed = max((top for top, signed in maps if signed), default=0.0)
-        ends = [
-            (of_signed if follows or self.scale == "auto" else 1.0) if signed else (plain if follows else 1.0)
-            for _, signed in maps
-        ]
-        return kind, [max(end, 1e-9) for end in ends]
+        own = follows, follows or self.scale == "auto"  # has it an end of its own, what is not signed and what is?
+        return kind, [max(most[signed] or 1.0, 1e-9) if own[signed] else 1.0 for _, signed in maps]
 
     def labels_shown(self, axis: int, side: str) -> list[str]:
         """Return the labels of the queries (0) or keys (1) of a side; of both, or their difference, "tired / wide"."""

@@ -96,7 +96,7 @@ def layers_of(weights, num_heads: int | None = None, samples: int = 0) -> list[L
         return _of_a_dict(weights, num_heads)
     if isinstance(weights, (list, tuple)):
         return _of_a_list(weights, num_heads, samples)
-    tensor = as_tensor(weights, "weights")
+    tensor = as_tensor(weights, "weights", most=5)
     if tensor.ndim == 5:
         one, two = tensor.shape[:2]
         if (one == 1 < two and samples != two) or (samples == one != two):
@@ -176,10 +176,9 @@ def _of_steps(steps, role: str, ancestors: Tensor | None = None) -> list[Layer]:
 def _captured(maps) -> list[Layer]:
     """Return the layers of what `capture` gathered."""
     if not maps:
-        missed = "".join(f"\n    {name}: {why}" for name, why in list(maps.missed.items())[:5])
         raise ValueError(
-            f"capture gathered no maps; call the model inside the with block, and show them behind it{missed}\n"
-            f"or {HOW_TO_ASK}"
+            "capture gathered no maps; call the model inside the with block, and show them behind it. "
+            f"{missed_by(maps)}Or {HOW_TO_ASK}"
         )
     layers = _of_each(maps, "weights")
     for i, layer in enumerate(layers):
@@ -189,6 +188,15 @@ def _captured(maps) -> list[Layer]:
         layer.sums = maps.sums[i]
         layer.inside = tuple(each and each[i] for each in (maps.queries, maps.keys, maps.values))
     return layers
+
+
+def missed_by(given) -> str:
+    """Return what `capture` could not show of a model, by parts or by modules, and why; "" of anything else."""
+    shown, found = set(map(role_of, getattr(given, "names", []))), {}
+    for name, why in getattr(given, "missed", {}).items():
+        role = role_of(name)
+        found.setdefault(why, {})[name if role in shown else role or name] = None
+    return "".join(f"Not shown: {', '.join(names)}; {why}. " for why, names in found.items())
 
 
 def role_of(name: str) -> str:
@@ -274,8 +282,8 @@ def _weights_in(given, name: str) -> Tensor:
     return as_tensor(weights, name)
 
 
-def as_tensor(part, name: str) -> Tensor:
-    """Return a tensor or an array as a tensor, over the same memory wherever torch can read it."""
+def as_tensor(part, name: str, most: int = 4) -> Tensor:
+    """Return a tensor or an array of 2 to so many axes as a tensor, over the same memory wherever torch can read it."""
     if part is None:
         raise TypeError(f"{name} is None; {HOW_TO_ASK}")
     if isinstance(part, np.ndarray):
@@ -290,6 +298,11 @@ def as_tensor(part, name: str) -> Tensor:
         raise TypeError(f"{name} must be a tensor or a numpy array, got {type(part).__name__}; use torch.tensor(...)")
     check_weights_kind(name, part)
     check_held(name, part)
+    if not 2 <= part.ndim <= most or 0 in part.shape:
+        raise ValueError(
+            f"{name} must be (Tq, Tk), (h, Tq, Tk), (layers, h, Tq, Tk), (layers, B, h, Tq, Tk) or a list of layers "
+            f"(B, h, Tq, Tk), none empty, got {tuple(part.shape)}"
+        )
     return part.detach()
 
 
@@ -298,11 +311,6 @@ def as_layer(
 ) -> Layer:
     """Return one layer as `(B, h, Tq, Tk)`."""
     part = _weights_in(given, name)
-    if not 2 <= part.ndim <= 4 or 0 in part.shape:
-        raise ValueError(
-            f"{name} must be (Tq, Tk), (h, Tq, Tk), (layers, h, Tq, Tk), (layers, B, h, Tq, Tk) or a list of layers "
-            f"(B, h, Tq, Tk), none empty, got {tuple(part.shape)}"
-        )
     averaged = part.ndim == 3 and samples == len(part) > 1 and num_heads in (None, 1)
     if averaged:  # labels of so many samples tell that it is one map for each
         part = part[:, None]

@@ -2,9 +2,7 @@
 // gives to the chosen key. One text where queries and keys are the same, else that of the queries above the other.
 
 import { choice, node, put } from "../core.js";
-import {
-  cssColour, hatchColour, lyingScale, maskedPixel, NAN_PIXEL, shorten, sizeCanvas,
-} from "../core_draw.js";
+import { cssColour, hatchColour, lyingScale, maskedPixel, NAN_PIXEL, shorten, sizeCanvas } from "../core_draw.js";
 import { pixelsOf, scaleEnds } from "./draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";

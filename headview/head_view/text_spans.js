@@ -8,6 +8,7 @@ import { MASKED } from "./codes.js";
 import { pixelsOf, shareOn } from "./draw.js";
 import { isolate, pictureKeys } from "./hover.js";
 import { joined } from "./map.js";
+import { RIGHT_TO_LEFT, STEERING, visible } from "./sample.js";
 import { cellText, here, rowTogether } from "./selection.js";
 import { regionOf } from "./source.js";
 import { moveAlong, PAGE } from "./view.js";
@@ -15,17 +16,7 @@ import { moveAlong, PAGE } from "./view.js";
 const LONGEST_TOKEN = 60; // characters
 const CLOSING = /^[,.;:!?%)\]}’”…、。，！？]+$/u, OPENING = /^[([{“‘¿¡]+$/u;
 const UNSPACED = /^[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}、。，！？]+$/u;
-const STEERING = /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // signs that would turn the text around them
 const LEFT_TO_RIGHT = /\p{sc=Latin}|\p{sc=Greek}|\p{sc=Cyrillic}|\p{sc=Han}/gu;
-const RIGHT_TO_LEFT = /\p{sc=Hebrew}|\p{sc=Arabic}|\p{sc=Syriac}|\p{sc=Thaana}/gu;
-
-/** A token as it stands in a text; what would not be seen is drawn. */
-function textOf(label) {
-  const text = label.replace(STEERING, "");
-  if (!text) return "“”";
-  if (text.trim()) return shorten(text.replace(/\t/g, "⇥").replace(/\r?\n/g, "↵\n"), LONGEST_TOKEN);
-  return text.replace(/[^\S\n\r\t]/g, "␣").replace(/\t/g, "⇥").replace(/\r?\n|\r/g, "↵\n");
-}
 
 /** Does a blank stand between two tokens of a text? `words`: their numbers, or two that are undefined. */
 function isApart(before, after, words) {
@@ -45,7 +36,8 @@ export function makeRun(view, w, { side, source, title }, n, axis, [first, end],
   const labels = w.labels(axis, side), places = source.places[axis].slice(first, end);
   const numbers = w.words[axis] || [], texts = places.map((tokens) => joined(labels, tokens));
   const spaced = texts.some((text) => text.trim() && text.trim() !== text); // do labels carry the blanks between them?
-  const spans = texts.map((text) => node("span", {}, textOf(text)));
+  const shown = (text) => shorten(visible(text.replace(STEERING, ""), "↵\n"), LONGEST_TOKEN);
+  const spans = texts.map((text) => node("span", {}, shown(text)));
   const children = spans.flatMap((span, i) => {
     const word = i ? [numbers[places[i - 1].at(-1)], numbers[places[i][0]]] : [];
     return i && !spaced && isApart(texts[i - 1], texts[i], word) ? [" ", span] : [span];

@@ -24,7 +24,7 @@ import { headOrder, overviewLimits, sortedBy } from "./order.js";
 import { drawOverview } from "./overview.js";
 import { patchNames } from "./patches.js";
 import { makeReasonsPanel } from "./reasons.js";
-import { headName, readSet } from "./sample.js";
+import { headName, readSet, visible } from "./sample.js";
 import {
   cellText, cursorIn, here, lacks, queriesTogether, shownHeads, shownMaps, sidesOf,
 } from "./selection.js";
@@ -45,11 +45,11 @@ const MODES = {
 
 // ---------------------------------------------------------------- elements
 
-const TOKENS = [["/", "find a token"], ["h, H", "hide the token of the key, show all tokens"]];
+const TOKENS = [["/", "find a token"], ["h", "hide the token of the key"], ["H", "show all tokens"]];
 /** What keys and clicks do, by where and under which title: behind "?", and for screen readers. */
 const KEYS = {
   overview: ["Overview", ["arrow keys, click", "choose a head"], ["Space, Ctrl+click", "add it to the overlay"],
-    ["L", "all heads of its layer together"], ["A", "all heads there are"]],
+    ["l", "all heads of its layer together"], ["a", "all heads there are"]],
   focus: ["Large picture", ["arrow keys, click", "move the cursor, on a cell or a word"],
     ["Enter, Ctrl+click", "add its row to those that are summed"], ["Home, End", "the first and the last key"],
     ["Page Up, Page Down", "ten queries up, down"], ["+ −, double click, two fingers, Ctrl+wheel", "zoom"],
@@ -75,10 +75,7 @@ function makePage(view) {
 }
 
 /** A label as short as the picture needs it, one of so many that stand together. */
-function shortName(token, parts) {
-  const characters = Math.floor(LONGEST_LABEL.characters / parts);
-  return token.trim() ? shorten(token, characters) : `“${shorten(token, characters - 2)}”`; // blanks must be seen
-}
+const shortName = (token, parts) => shorten(visible(token), Math.floor(LONGEST_LABEL.characters / parts));
 
 /** The short labels of queries and keys, as a side has them. @param {Weights} w */
 function namesOf(w, side) {
@@ -195,7 +192,7 @@ function titlePicture(canvas, { view, w, mode, combine, shown, paint, win }) {
 /** Say what the marks mean, what is not drawn, what is not stored. */
 function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, level = 0, said }) {
   const counted = (count) => count.toLocaleString("en"), asLines = mode === "lines" || mode === "across";
-  const sources = shown.frames.map(({ source }) => source), packed = 2 ** level;
+  const sources = shown.frames.map(({ source }) => source);
   return [
     sources.some(({ masked }) => masked) && (asLines ? "×: masked. " : "Hatched: masked. "),
     sources.some(({ missing }) => missing) && "? or orange: NaN, not a number. ",
@@ -203,7 +200,7 @@ function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, 
       "and all lines of the chosen query. ",
     asLines && least > 0 && `Lines of other queries are drawn from ${percent(least)} of the scale on. `,
     cut && "Lines need a closer look: these are the ones around the cursor. ",
-    level > 0 && `Each dot is the largest of ${packed} × ${packed} weights; zoom in to see each. `,
+    level > 0 && `Each dot is the largest of ${sources[0].block(level).join(" × ")} weights; zoom in to see each. `,
     asLines && w.signed && "Lines say how large a number is, not its sign. ",
     said,
     hiddenLimits(view),
@@ -212,12 +209,12 @@ function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, 
   ].filter(Boolean).join("");
 }
 
-/** Say what has not come. @param {View} view */
+/** Say what has not come, or never will. @param {View} view */
 function waitingText({ blocks, model }) {
-  const leftOut = model.isStatic && model.get("left_out"); // said at once, not only where it is missed
-  if (leftOut || blocks.missing()) return leftOut || "The rest needs a notebook with a kernel. ";
-  if (!blocks.late()) return "";
-  return "The kernel has not answered for a while: it is busy, or gone. What is here stays usable. ";
+  const leftOut = model.get("left_out"); // said at once, not only where it is missed
+  if (blocks.missing()) return leftOut || "The rest needs a notebook with a kernel. ";
+  if (!blocks.late()) return leftOut;
+  return `${leftOut}The kernel has not answered for a while: it is busy, or gone. What is here stays usable. `;
 }
 
 // ---------------------------------------------------------------- pointer and keyboard

@@ -9,6 +9,8 @@ import math
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ from headview.head_view.picture import checked_path, figure_of, file_of, png_of
 from headview.head_view.screen import window_of
 from headview.head_view.serve import Blocks
 from headview.head_view.state import SETTABLE, Chosen
+from headview.head_view.structures import missed_by
 from headview.sources import Sources
 from mhalib.arguments import as_torch_starts, check_size
 from mhalib.plots import DescribedFigure
@@ -105,8 +108,9 @@ class HeadView(Chosen):
             "auto", as the marks of the tokenizer tell, as they do for `key_tokens`; None for no words.
         clean: whether the marks of a tokenizer are taken off the labels.
         image: what lies under the tokens of an axis.
-        patches: rows and columns of the image's patches; found where they make a square. Where a patch has no label
-            of its own it is called "patch 3,4"; `tokens` may leave patches out.
+        patches: rows and columns of the image's patches; found where they are a square or have its proportions, behind
+            0, 1, 2 or 5 tokens. Where a patch has no label of its own it is called "patch 3,4"; `tokens` may leave
+            patches out.
         first: the token of the first patch; when left out, the first of as many labels such as `<image>`, and where
             there are none, the patches stand last.
         image_on: "keys", "queries" or "both".
@@ -143,6 +147,7 @@ class HeadView(Chosen):
 
     blocks = traitlets.Dict().tag(sync=True)
     left_out = traitlets.Unicode("").tag(sync=True)
+    _opened = None  # the query and the key that the view chose itself
 
     @as_torch_starts()
     def __init__(
@@ -165,6 +170,10 @@ class HeadView(Chosen):
         given_words = "words" in options and not isinstance(options["words"], bool)  # of a tokenizer; else the trait
         settable = [name for name in SETTABLE if name in options and not (name == "words" and given_words)]
         chosen = {name: options.pop(name) for name in settable}
+        if unknown := [name for name in options if name not in as_parts.__kwdefaults__]:
+            known = {*SETTABLE, *as_parts.__kwdefaults__, *signature(HeadView).parameters} - {"options"}
+            near = get_close_matches(unknown[0], sorted(known), len(known), 0)  # all, the most alike first
+            raise TypeError(f"HeadView takes no {unknown[0]!r}; choose from {', '.join(near)}")
 
         def parts_of(given, tokens, key_tokens) -> list[Part]:
             return as_parts(given, tokens, key_tokens, mask=mask, num_heads=num_heads, **options)
@@ -187,6 +196,7 @@ class HeadView(Chosen):
             blocks=_as_state(self._blocks.at_once()),
             measures=[*OWN, *own],
             reasons=why is not None,
+            left_out=missed_by(weights),
             **{name: [] for name in ("overlay", "window", "hidden", "rows")},
         )
         for name, value in chosen.items():  # the part comes first: the others are places in it
@@ -196,27 +206,33 @@ class HeadView(Chosen):
 
     def _open(self, chosen: dict) -> None:
         """Choose the head and the cell that were not given: the first head in an order, the strongest cell."""
-        if "part" in chosen:
-            return
         layer, head = chosen.get("layer"), chosen.get("head")
         if layer is head is None and self.order not in ("model", "cell"):
-            layer, head = self.layer, self.head = self._blocks.first_head(self.order, self.sample)
+            layer, head = self.layer, self.head = self._blocks.first_head(self.order, self.part, self.sample)
         if not chosen.keys() & {"query", "key"}:
             self._open_on_the_strongest(layer, head)
         elif layer is None or head is None:
             given = [chosen.get(name) for name in ("query", "key")]
-            place = strongest_in_row(self._blocks.parts[0], self.sample, *given, layer, head)
+            place = strongest_in_row(self._blocks.parts[self.part], self.sample, *given, layer, head)
             self.layer, self.head, self.query, self.key = place
 
     def _open_on_the_strongest(self, layer: int | None, head: int | None) -> None:
-        side = "difference" if self._blocks.has_differences(0) else "a"
+        blocks, part, sample = self._blocks, self.part, self.sample
+        side = "difference" if blocks.has_differences(part) else "a"
 
         def cells_of(layer: int, head: int) -> np.ndarray:  # as the picture and the page will ask for them
-            plain = {"sample": 0, "values": "weights", "hidden": [], "words": False}
-            return self._blocks.map_of(self.spec(side, [[layer, head]]) | plain)[0].cells
+            plain = {"values": "weights", "hidden": [], "words": False}
+            return blocks.map_of(self.spec(side, [[layer, head]]) | plain)[0].cells
 
-        place = strongest_place(self._blocks.parts[0], self._blocks.small(0, 0, side), cells_of, layer, head)
+        place = strongest_place(blocks.parts[part], sample, blocks.small(part, sample, side), cells_of, layer, head)
         self.layer, self.head, self.query, self.key = place
+        self._opened = self.query, self.key
+
+    @traitlets.observe("sample")
+    def _open_again(self, _) -> None:
+        """Go to the strongest cell of another sample, where this one may be padding, unless the reader chose it."""
+        if self._opened == (self.query, self.key):
+            self._open_on_the_strongest(self.layer, self.head)
 
     @as_torch_starts()
     def _answer(self, _, content, buffers) -> None:
@@ -353,7 +369,7 @@ class HeadView(Chosen):
             budget: bytes that its numbers may take in the page; what does not fit is left out, and said.
         """
         packed, left_out = carried(self, budget)
-        state = {**self.get_state(), "blocks": _as_state(packed), "left_out": left_out}
+        state = {**self.get_state(), "blocks": _as_state(packed), "left_out": self.left_out + left_out}
         return page_fragment(type(self).__name__, state)
 
 

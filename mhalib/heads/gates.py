@@ -30,8 +30,8 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
     if not layers:
         raise ValueError(
             f"{type(model).__name__} holds no mhalib.MultiHeadAttention, so there are no heads to switch; put one with "
-            "the same weights in the place of each attention layer: mhalib.reference.from_torch(layer), or as the "
-            "README shows under 'On your own model'"
+            "the same weights in the place of each attention layer: mhalib.reference.from_torch(layer), or as "
+            "notebooks/YOUR_MODEL.md shows"
         )
     return layers
 

@@ -257,6 +257,8 @@ def test_grouped_keys(enable_gqa):
     assert maps.kv_heads == [2] and maps.kinds == ["cross"]
     for found, given in ((maps.queries, q), (maps.keys, keys), (maps.values, values)):
         close(found[0], given)
+    zeros = taken(Grouped(), q, 0 * k, v)  # of a layer before its training; repeated or not, they are alike
+    assert zeros.kv_heads == [H]
 
 
 class Joint(nn.Module):

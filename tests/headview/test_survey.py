@@ -168,6 +168,7 @@ def test_what_cannot_be_surveyed_is_said_before_anything_is_measured(as_shipped)
             "1 of 3 texts hold no words: number 1;": lambda: found(["the", " ", "old"], model),
             "the longest, of 13 tokens": lambda: found(["the old", "the " * 11], model),
             "no attention was seen": lambda: found(model=plain),
+            "if it reads no ids (B, T), say how to call it, such as run=": lambda: found(model=nn.Conv2d(1, 1, 1)),
             "TypeError: model must be an nn.Module": lambda: survey(3, TEXTS, spelled),
             "TypeError: strings need a tokenizer": lambda: survey(model, TEXTS),
             "a function that makes the model": lambda: found(model=model, workers=2),

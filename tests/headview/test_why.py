@@ -111,6 +111,21 @@ def test_torch_encoders_and_what_a_reader_sees():
     assert split.table(3).splitlines()[-1] == "and 4 more sources"
 
 
+def test_a_bias_that_is_no_part_of_the_split_is_said(static_page):
+    said = "a position bias, is not included"
+    biased = {"t5": [True, True, True, False, True, False], "bloom": [True, True], "llama": [False, False]}
+    for family, layers in biased.items():  # of T5 two look across
+        model = model_of(family)
+        sources = Sources(model, inputs(model))
+        found = [sources.why(layer=i, head=1, query=2, key=1) for i in range(len(layers))]
+        assert [said in repr(one) for one in found] == layers, family
+        if family != "t5":
+            with capture(model) as maps:
+                model(**inputs(model))
+            page = static_page(HeadView(maps, why=sources))
+            assert (said in page.locator(".reasons").inner_text()) == layers[0]
+
+
 class Scaled(nn.Module):
     """Its stream goes through tanh between the layers, which is no sum."""
 
@@ -135,6 +150,8 @@ def test_what_cannot_be_split_is_refused():
         why(nn.Linear(3, 3), torch.zeros(2, 3), **cell)
     with pytest.raises(TypeError, match="give the model itself"):
         why("gpt2", TOKENS, **cell)
+    with pytest.raises(TypeError, match=r"inputs hold no tensor, got 'hello'; give tokenizer"):
+        why(model, "hello", **cell)
     for name, count in {"layer": 2, "head": 4, "query": 8, "key": 8}.items():
         with pytest.raises(ValueError, match=f"{name}={count} is out of range; give one from 0 to {count - 1}"):
             why(model, TOKENS, **cell | {name: count})

@@ -46,12 +46,28 @@ def test_a_comparison_opens_on_the_largest_difference():
     assert place(view)[:3] == (1, 1, 4)
 
 
+def test_another_sample_is_opened_on_its_own_cell_unless_the_reader_chose_one():
+    weights = torch.full((2, 1, 6, 6), 1 / 6)
+    weights[1] = torch.tensor([0, 0, 0, 1, 1, 1]) / 3  # padding at the left
+    weights[0, 0, 2] = torch.tensor([0, 0.9, 0, 0.1, 0, 0])
+    weights[1, 0, 4] = torch.tensor([0, 0, 0, 0.1, 0, 0.9])
+    view = HeadView([weights])
+    assert place(view) == (0, 0, 2, 1) and place(HeadView([weights], sample=1)) == (0, 0, 4, 5)
+    view.sample = 1
+    assert place(view) == (0, 0, 4, 5)
+    view.query = 3
+    view.sample = 0
+    assert place(view) == (0, 0, 3, 5)
+    parts = {"one": [weights], "two": [torch.eye(4)[[3, 3, 1, 3]].expand(2, 1, 4, 4)]}
+    assert place(HeadView(parts, part=1)) == (0, 0, 0, 3)
+
+
 def test_traits_are_taken_by_the_constructor():
     view = HeadView(some(3, 4, 8, 8), WORDS, layer=2, scale="log", overlay=[[0, 1]], mode="lines", rows=[1, 2])
     assert (view.layer, view.scale, view.overlay, view.mode, view.rows) == (2, "log", [[0, 1]], "lines", [1, 2])
     with pytest.raises(ValueError, match="layer must be an integer from 0 to 2"):
         HeadView(some(3, 4, 8, 8), layer=3)
-    with pytest.raises(TypeError, match="color"):
+    with pytest.raises(TypeError, match="HeadView takes no 'color'; choose from colours, .*tokens"):
         HeadView(some(3, 4, 8, 8), color="red")
 
 
@@ -68,23 +84,24 @@ def test_the_scale_is_chosen_by_what_is_there():
     assert view.scale_of([(0.2, False)]) == ("root", [1.0])  # a mean over heads
     assert view.scale_of([(0.9, False), (0.8, False), (0.3, True)]) == ("fixed", [1.0, 1.0, 0.3])
     assert view.scale_of([(0.01, False), (0.005, False)]) == ("maximum", [0.01, 0.01])  # what is compared shares it
+    assert view.scale_of([(0.0, False)]) == ("maximum", [1.0])  # NaN alone, or zeros
 
 
-@pytest.mark.parametrize("long", [False, True])
-def test_what_is_exactly_zero_above_the_diagonal_in_all_heads_is_hatched(long):
-    size = 900 if long else 6
-    causal = some(3, 4, size, size).tril() if long else some(2, 2, size, size).tril()
+@pytest.mark.parametrize(("size", "before"), [(6, 0), (6, 9), (900, 0)])
+def test_what_is_exactly_zero_above_the_diagonal_in_all_heads_is_hatched(size, before):
+    causal = some(3, 4, size, before + size).tril(before)
     causal = (causal / causal.sum(-1, keepdim=True)).half()
     view = HeadView(causal)
-    assert view._blocks.parts[0].guessed_mask and (view.weights_of(0, 0)[0, 1:] == 0).all()
-    assert torch.isneginf(torch.from_numpy(view.selection.weights[0, 1:])).all()
+    assert view._blocks.parts[0].guessed_mask and (view.weights_of(0, 0)[0, before + 1 :] == 0).all()
+    assert torch.isneginf(torch.from_numpy(view.selection.weights[0, before + 1 :])).all()
 
 
 def test_what_no_mask_made_is_not_hatched():
     one = some(1, 2, 6, 6).tril()
     one = one / one.sum(-1, keepdim=True)
     other = torch.cat([one, some(1, 2, 6, 6)])  # one layer looks ahead
-    for weights in (other, torch.eye(6).expand(1, 2, 6, 6), some(1, 2, 6, 6), torch.ones(1, 2, 2, 1)):
+    aligned = torch.eye(12).repeat_interleave(50, 1)[None] / 50  # with zeros below its steps as well
+    for weights in (other, torch.eye(6).expand(1, 2, 6, 6), some(1, 2, 6, 6), torch.ones(1, 2, 2, 1), aligned):
         assert not HeadView(weights)._blocks.parts[0].guessed_mask
     assert not HeadView(one, mask=torch.ones(6, 6, dtype=torch.bool))._blocks.parts[0].guessed_mask
 

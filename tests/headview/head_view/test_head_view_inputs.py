@@ -147,7 +147,7 @@ def test_captured_maps_bring_what_is_known():
     assert part.kind == "signed" and part.queries == inside and part.values is None
     with pytest.raises(ValueError, match=r"6 labels, .* 5 queries; .*after generate\(\) tokens\[:-1\]"):
         as_parts(mixed, list("abcdef"))
-    missed = r"capture gathered no maps; .*\n    h.0: its own kernel\nor ask for the weights"
+    missed = "capture gathered no maps; .* Not shown: h.0; its own kernel. Or ask for the weights"
     with pytest.raises(ValueError, match=missed):
         as_parts(Maps([], [], missed={"h.0": "its own kernel"}))
 
@@ -161,6 +161,9 @@ def test_captured_translators_fall_into_their_parts():
     assert [part.tokens[0][0] + part.key_tokens[0][0] for part in parts] == ["vv", "aa", "av"]
     alone = Maps([some(1, 2, 5, 5)], ["bert.encoder.layer.0"])  # an encoder by itself is no part
     assert the(as_parts(alone, list("abcde"))).tokens == [list("abcde")]
+    missed = {"encoder.0.attn": "a band", "encoder.1.attn": "a band", "decoder.1.attn": "its kernel"}
+    view = HeadView(Maps([causal(1, 2, 5, 5)], ["decoder.0.attn"], missed=missed))
+    assert view.left_out == "Not shown: encoder; a band. Not shown: decoder.1.attn; its kernel. "
 
 
 def test_whole_outputs_by_their_parts():
@@ -346,6 +349,7 @@ def test_what_cannot_be_shown_is_refused_with_what_to_do(as_shipped):
         "empty list": [],
         "empty dict": {},
         "none empty, got (0, 3)": torch.ones(0, 3),
+        "none empty, got (2, 3, 0, 0)": torch.ones(2, 3, 0, 0),
         "got (2, 2, 2, 2, 3, 3)": some(2, 2, 2, 2, 3, 3),
         "on the meta device": torch.ones(3, 3, device="meta"),
         "to_dense": torch.eye(3).to_sparse(),

@@ -1,6 +1,7 @@
 """The labels of a view: marks of tokenizers taken off, bytes spelled, words told, and what lies under an axis."""
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
@@ -100,10 +101,15 @@ def test_patches_are_found():
         ((30, 30), {"patches": (2, 5), "first": 3}, (2, 5, 3, "both")),
         ((11, 11), {"patches": (2, 5)}, (2, 5, 1, "both")),
         ((12, 12), {"first": 3, "on": "keys"}, (3, 3, 3, "keys")),
+        ((25, 25), {"image": (32, 48)}, (4, 6, 1, "both")),  # of these proportions, not 5 x 5
+        ((197, 197), {"image": (48, 64)}, (14, 14, 1, "both")),  # cut to a square: 12 x 16 would leave five tokens
     ):
-        options = {"patches": None, "first": None, "on": None} | given
-        picture = picture_for(torch.rand(3, 9, 9), shape, **options)
+        options = {"patches": None, "first": None, "on": None, "image": (9, 9)} | given
+        picture = picture_for(torch.rand(3, *options.pop("image")), shape, **options)
         assert (picture.rows, picture.columns, picture.first, picture.on) == expected
+    for tokens, image, make in ((29, (9, 9), "no grid of"), (145, (36, 64), "9 x 16 or 12 x 12")):
+        with pytest.raises(ValueError, match=f"{tokens} tokens make {make} patches of this image; give patches="):
+            picture_for(torch.rand(3, *image), (tokens, tokens), None, None, None)
 
 
 def test_a_cut_keeps_the_image_where_its_patches_stay_together():

@@ -123,7 +123,7 @@ def test_masked_and_missing_tokens_are_marked_and_every_ink_can_be_read(static_p
 def test_text_runs_as_it_is_written(static_page):
     numbered = [f"token{i}" for i in range(40)]
     page = static_page(
-        view_of(some(1, 1, 4, 4), ["[CLS]", "שלום", "עולם", "[SEP]"]),
+        view_of(some(1, 1, 4, 4), ["[CLS]", "שלום", "עולם", "[SEP]"], key=2),
         view_of(some(1, 1, 7, 7), ["un", "##believ", "##able", ",", "you", "see", "!"]),
         view_of(some(1, 1, 40, 40), numbered),
         width=500,
@@ -133,7 +133,8 @@ def test_text_runs_as_it_is_written(static_page):
     assert places == sorted(places, reverse=True)
     hebrew.locator(".run").focus()
     press(page, "ArrowLeft")
-    assert readout(hebrew).startswith("query 1 “שלום”")
+    assert readout(hebrew).startswith("query 1 “\u2068שלום\u2069”, key 2 “\u2068עולם\u2069”: ")
+    assert hebrew.locator(".readout").evaluate(ENDS_RIGHT)
     assert pieces.locator(".run").text_content() == "unbelievable, you see!"
     lines.locator(".run span").nth(1).click()
     lines.locator(".run").focus()
@@ -142,6 +143,24 @@ def test_text_runs_as_it_is_written(static_page):
     assert 25 < chosen["y"] - first["y"] < 32 and abs(chosen["x"] - first["x"]) < 60
     press(page, "ArrowUp")
     assert lines.locator(".chosen").text_content() == "token1"
+
+
+ENDS_RIGHT = """({ firstChild: text }) => { // does the last letter stand at the right of all others?
+  const right = (from) => {
+    const range = document.createRange();
+    range.setStart(text, from);
+    range.setEnd(text, text.length);
+    return range.getBoundingClientRect().right;
+  };
+  return Math.abs(right(text.length - 1) - right(0)) < 1;
+}"""
+
+
+def test_a_label_without_ink_has_a_sign(static_page):
+    page = static_page(view_of(some(1, 1, 6, 6), ["a", "", " ", "\n", "\t", "\u200b"], query=2, key=5))
+    assert page.locator(".run span").all_text_contents() == ["a", "∅", "␣", "↵\n", "⇥", "U+200B"]
+    assert readout(page).startswith("query 2 “␣”, key 5 “U+200B”: ")
+    assert page.locator("canvas.bars").get_attribute("aria-label").startswith("Weights of query 2 “␣”: ")
 
 
 def test_a_long_text_shows_what_is_around_the_query_and_says_so(static_page):

@@ -147,7 +147,7 @@ def a_large_map(shape, signed):
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("shape", [(520, 300), (257, 513), (1, 700), (5, 7)])
+@pytest.mark.parametrize("shape", [(520, 300), (257, 513), (1, 700), (600, 170), (5, 7)])
 def test_the_pyramid_of_the_page_is_that_of_python(page, shape, signed):
     pyramid = Pyramid(a_large_map(shape, signed), signed)
     found = page.evaluate(

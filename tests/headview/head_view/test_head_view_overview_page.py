@@ -245,10 +245,12 @@ def test_all_heads_are_shown_as_their_mean_in_one_step(static_page):
     weights = some(12, 12, 8, 8)
     page = static_page(with_traits(HeadView(weights), layer=3))
     page.get_by_role("button", name="More").click()
-    for key, of, heads in (("l", "12 heads of layer 3", weights[3]), ("a", "144 heads", weights.flatten(0, 1))):
+    of_layer, of_all = ("of its layer together", "of layer 3", weights[3]), ("there are", "", weights.flatten(0, 1))
+    for does, of, heads in (of_layer, of_all):
+        of = f"{len(heads)} heads {of}".strip()
         page.get_by_label("Show as").select_option("map")
         page.locator(OVERVIEW).focus()
-        press(page, key)
+        press(page, page.locator(".keys tr", has_text=f"all heads {does}").locator("th").text_content())  # as listed
         assert readout(page) == f"query 0, key 0: {heads.mean(0)[0, 0]:.4f} (mean of all {of})"
         assert f"mean of all {of}" in page.locator(FOCUS).get_attribute("aria-label")
         page.get_by_label("together as").select_option("maximum")

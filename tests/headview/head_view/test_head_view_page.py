@@ -73,6 +73,8 @@ def test_masked_and_nan_are_said_and_explained(static_page):
     assert "Hatched: masked. ? or orange: NaN" in limits(page)
     page.locator("canvas.overview").press("ArrowRight")
     assert "Hatched: masked" in limits(page) and "NaN" not in limits(page)  # head 1 has none
+    written = [text for text, *_ in static_page(Listener(), HeadView(torch.full((3, 3), torch.nan))).evaluate("texts")]
+    assert {"0", "1"} <= set(written) and not any("e-" in text for text in written)  # the ends of a scale of nothing
 
 
 def test_the_hatch_has_thin_lines_however_small_the_cells(static_page):
@@ -86,6 +88,17 @@ def test_the_hatch_has_thin_lines_however_small_the_cells(static_page):
             strokes = corner < 0xC8
             assert 0.1 < strokes.mean() < 0.3 and (corner == 0xEF).mean() > 0.5, (length, width)
             assert not (strokes[:-2] & strokes[1:-1] & strokes[2:]).any(), (length, width)  # lines, no squares
+
+
+def test_a_map_of_several_tiles_has_no_seam(static_page):
+    page = static_page(HeadView(torch.ones(300, 300).tril(), kind="positive", mask=causal_mask(300), query=0, key=200))
+    for width in (1000, 803, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        dark = near(pixels(page.locator("canvas.focus")), (17, 32, 51), within=3)
+        down = np.flatnonzero(dark[:, 60])
+        across = np.flatnonzero(dark[down[-1] - 3, : down[-1]])  # without the scale
+        for run in (down, across):
+            assert np.ptp(run) + 1 == len(run) > 200, width
 
 
 def test_what_a_part_has_no_numbers_for_is_greyed_and_says_what_it_needs(static_page):
@@ -246,8 +259,10 @@ def test_a_page_carries_what_its_budget_holds_and_says_what_it_left_out(static_p
     assert narrow.parts[0]["whole"]  # could travel whole, if there was room
     view.to_html = lambda: small
     narrow.to_html = lambda make=narrow.to_html: make(budget=300_000)
-    page = static_page(view, narrow)
-    view, narrow = views_of(page)
+    part = HeadView(some(1, 2, 5, 5))
+    part.left_out = "Not shown: encoder; it attends to a band. "
+    view, narrow, part = views_of(page := static_page(view, narrow, part))
+    assert "Not shown: encoder; it attends to a band. " in limits(part)
     assert colours_in(narrow.locator("canvas.focus")) > 50 < colours_in(narrow.locator("canvas.overview"))
     view.locator("canvas.focus").focus()
     press(page, *["+"] * 14)
@@ -286,6 +301,16 @@ def test_a_single_weight_of_a_long_map_is_seen(static_page):
     maps[0, 0, 500, 700] = 1
     inside = pixels(static_page(HeadView(maps)).locator("canvas.focus"))[24:-70, 100:500]  # beside key 0, as bright
     assert near(inside, (17, 32, 51), within=3).sum() >= 1
+
+
+@pytest.mark.parametrize(("shape", "block"), [((8, 1504), "1 × 4"), ((1504, 8), "4 × 1"), ((200, 4000), "2 × 8")])
+def test_a_short_axis_is_not_shrunk_with_a_long_one(static_page, shape, block):
+    blocks = torch.eye(8).repeat_interleave(shape[0] // 8, 0).repeat_interleave(shape[1] // 8, 1)
+    page = static_page(HeadView(blocks, kind="positive", query=shape[0] - 1, key=0))
+    assert f"Each dot is the largest of {block} weights" in limits(page)
+    dark = near(pixels(page.locator("canvas.focus")), (17, 32, 51), within=3)[26:, 30:460]  # without title and scale
+    high, wide = (np.ptp(np.flatnonzero(dark.any(axis))) + 1 for axis in (1, 0))
+    assert dark.sum() == pytest.approx(high * wide / 8, rel=0.2)  # each of the eight has its own place
 
 
 ASKED = """globalThis.asked = (answer) => {

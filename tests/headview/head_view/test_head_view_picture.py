@@ -92,6 +92,7 @@ def test_one_weight_of_a_long_map_is_never_lost(rows, columns):
     drawn, said = map_of(figure_of(view)), "".join(written(figure_of(view)))
     assert "each pixel: the largest of" in said and max(drawn.shape) <= 280
     assert has(drawn.astype(int), colour(1.0), 1) == 1 and has(pixels_of(view), colour(1.0)) >= 1
+    assert all(there == size for there, size in zip(drawn.shape, (rows, columns), strict=False) if size <= 5)
 
 
 @pytest.mark.parametrize(("size", "window"), [(9, []), (9, [2, 7, 3, 9]), (600, [])])
@@ -135,6 +136,13 @@ def test_labels_of_any_script_are_text_and_never_break_a_picture(mode, tmp_path)
     svg = (tmp_path / "odd.svg").read_text(encoding="utf-8")
     assert "&lt;img src=x&gt;" in svg and "<img" not in svg
     assert max(pixels_of(view).shape) < 1400
+
+
+def test_labels_without_ink_are_seen_and_those_that_run_to_the_left_turn_nothing():
+    figure = figure_of(HeadView(some(1, 1, 5, 5), ["", " ", "\u200b", "הכלב", "הבית"], query=3, key=4))
+    assert {"∅", "␣", "U+200B", "הכלב"} <= set(written(figure))
+    assert "chosen: \u2068הכלב\u2069 → \u2068הבית\u2069: 0." in figure.alt
+    assert any("\u2068הכלב\u2069 → \u2068הבית\u2069: 0." in text for text in written(figure))
 
 
 def test_labels_are_drawn_where_their_cells_are():
