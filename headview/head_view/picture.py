@@ -106,7 +106,7 @@ def _png(figure: DescribedFigure, alt: str, dots: int) -> bytes:
     image = Image.frombytes("RGBA", size, drawn.getvalue()).convert("RGB")
     image = image.quantize(128, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     words.add_itxt("Description", alt)
-    image.save(packed, "png", pnginfo=words, compress_level=6, dpi=(dots, dots))
+    image.save(packed, "png", pnginfo=words, compress_level=4, dpi=(dots, dots))
     return packed.getvalue()
 
 
