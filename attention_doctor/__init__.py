@@ -15,7 +15,7 @@ from dataclasses import replace
 from torch import nn
 
 from attention_doctor.argument_names import heads_stated, widths
-from attention_doctor.calling import Adapted, adapt, check_callable, name_of
+from attention_doctor.calling import Adapted, adapt, callable_of, name_of
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 from attention_doctor.examination import examine_patient
 from attention_doctor.find_call import find_call
@@ -73,17 +73,17 @@ def examine(
             check_size(name, size)
     if module is not None and not isinstance(module, nn.Module):
         raise TypeError(f"module must be an nn.Module, got {type(module).__name__}; leave it out for a plain function")
-    check_callable(attend)
+    attend = callable_of(attend)
     made = ""
     if isinstance(attend, type):
         d_model, heads = d_model or USUAL[0], num_heads or USUAL[1]
         attend, made, of_heads = make(attend, d_model, heads, head_dim)
         num_heads, made = num_heads or (heads if of_heads else None), f"{made}: "
     call = attend if isinstance(attend, Adapted) else Adapted(attend)
-    report = Report(name_of(call.module or call.target))
+    report = Report(name_of(call.target if call.module is None else call.module))
     try:
         with time_limit(seconds):
-            owner = module or call.module or nn.Module()
+            owner = next(m for m in (module, call.module, nn.Module()) if m is not None)
             check_has_numbers(owner)
             sizes, heads = [d_model] if d_model else widths(owner), num_heads or heads_stated(owner)
             if not sizes:
@@ -95,9 +95,8 @@ def examine(
                 report.called_as = f"{made}{call}"
                 masks = examine_patient(patient, report)
                 unseen = [forms[0] for forms in call.masks.values()] if call.stated else []
-                unread = [str(name) for name in call.masks]
-                if unread and not (masks or unseen):
-                    patient.notes.append(f"not examined with a mask: {', '.join(unread)}")
+                if call.masks and not (masks or unseen):
+                    patient.notes.append(f"not examined with a mask: {', '.join(map(str, call.masks))}")
                 lines = [str(replace(call, mask=mask)) for mask in masks or unseen or [call.mask]]
                 report.called_as = made + "\n".join([*lines, *(f"# {note}" for note in patient.notes)])
     except OutOfTime:

@@ -38,9 +38,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         attend = _load(given.factory)
         if given.called_as:
+            if "adapt(" not in given.called_as:
+                raise ValueError(f"expected a call such as adapt(layer, mask='blocked'), got {given.called_as!r}")
             attend = eval(given.called_as, {"adapt": adapt, "torch": torch, "layer": attend})
-        sizes = (given.d_model, given.num_heads)
-        report = examine(attend, *sizes, head_dim=given.head_dim, seconds=given.seconds)
+        report = examine(attend, given.d_model, given.num_heads, head_dim=given.head_dim, seconds=given.seconds)
         if given.markdown and given.markdown != "-":
             Path(given.markdown).write_text(report.to_markdown(), encoding="utf-8")
     except Exception as error:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
 from attention_doctor.argument_names import Filler
-from attention_doctor.calling import Attribute, parameters_of, parts, pick, turned_back
+from attention_doctor.calling import Attribute, Mask, parameters_of, parts, pick, turned_back
 from attention_doctor.patient import Patient, amount
 from attention_doctor.report import Report
 
@@ -108,6 +108,8 @@ class Generating:
             except Exception:
                 setattr(self, kind, True)
 
+    mask: Mask | None = None  # that hides later tokens, where it is to be handed over
+
     def run(self, target: object, way: Way | None, x: Tensor, a: int, b: int, held: object = None) -> object:
         """Return what the layer returns for the tokens a to b - 1; `held` is the cache, None for none."""
         piece, places = x[:, a:b].clone(), torch.arange(a, b)
@@ -118,8 +120,9 @@ class Generating:
         also |= {} if self.alone and not way else told | dict.fromkeys(self.starts, a)
         also |= dict.fromkeys(self.flags, True) if way else {}
         also |= {way.name: lambda *_: held} if way and way.name and held is not None else {}  # a module is callable
-        call = replace(self.call, target=target, also=also, mask=None)
-        return call.result([piece, *self.memory] if self.memory else [piece] * len(call.roles))
+        call = replace(self.call, target=target, also=also, mask=self.mask)
+        shown = torch.ones(len(piece), b - a, b, dtype=torch.bool).tril(a) if self.mask else None
+        return call.result([piece, *self.memory] if self.memory else [piece] * len(call.roles), shown)
 
     def fed(self, way: Way | None, x: Tensor, ends: Sequence[int]) -> list[tuple[Tensor, object]]:
         """Return the output and the cache after each piece; the layer comes back as it was."""
@@ -204,8 +207,8 @@ class Generating:
         return found
 
 
-def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report: Report) -> None:
-    """Look for a way of caching that gives what the full pass gives; a `window` is the most keys seen, 0 for all."""
+def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, own: Mask | None, report: Report) -> None:
+    """Look for a way of caching that gives the full pass; `window`: most keys seen, or 0; `own`: mask for its."""
     others = {1, 2, patient.num_heads, patient.head_dim, 2 * patient.head_dim, patient.d_model}
     n = next(n for n in range(5, 10**6) if not others & {n, n + 1, n + 2, n + 4})
     best, what = None, "generating differs from the full pass"
@@ -223,7 +226,11 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, report:
             except Exception:  # a way that does not run is none, whatever is raised
                 continue
             if max(off[: len(ends) - 2]) <= FAR:
-                if causal and len(off) == len(ends) - 1 and off[-1] > FAR:
+                untold = own is None and patient.call.masks  # a mask of which nothing is known may be meant for that
+                layer.mask, at_once = own, causal and not untold and len(off) == len(ends) - 1 and off[-1] > FAR
+                with suppress(Exception):  # its callers may hand over a mask where several tokens are new
+                    at_once = at_once and not (own and max(layer.outcome(way, ends)[0]) <= FAR)
+                if at_once:
                     text = "two new tokens at once differ from the full pass, one at a time does not"
                     text = f"{text} (by {amount(difference)}): is a causal mask used with the cache?"
                     report.say("cache-differs", text)

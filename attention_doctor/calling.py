@@ -336,7 +336,7 @@ def adapt(
 
     Notebook 04 teaches the kinds of masks, notebook 06 the ways to call.
     """
-    check_callable(module)
+    module = callable_of(module)
     if isinstance(module, type) and issubclass(module, nn.Module):
         name = module.__name__
         raise TypeError(f"expected a layer, got the class {name}; make one first, such as {name}(64, 8)")
@@ -395,10 +395,11 @@ def _mask_argument(module: Callable, inputs: int, also: Mapping[str, object]) ->
     return likely
 
 
-def check_callable(target: object) -> None:
-    """Refuse what cannot be called."""
+def callable_of(target: object) -> Callable:
+    """Return what can be called, of a compiled layer the layer; refuse anything else."""
     if not callable(target):
         raise TypeError(f"expected a module or a function, got {type(target).__name__}; give layer, not its output")
+    return getattr(target, "_orig_mod", target)
 
 
 def name_of(target: object) -> str:

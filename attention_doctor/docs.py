@@ -16,12 +16,13 @@ from torch import nn
 
 _ON, _OFF = r"true|1(?:\.0)?s?|ones?|non-?zeros?", r"false|0(?:\.0)?s?|zeros?"
 _HIDES = (
-    r"not\s+(?:to\s+)?(?:be\s+)?(?:attend\w*|allowed|seen|visible|valid|real|kept|used|look\w*)|mask(?:ed|s)?(?:\s+out)?\b|"
-    r"block\w*|hid\w*|ignor\w*|pad\w*|exclu\w*|disallow\w*|forbid\w*|prevent\w*|invalid|drop\w*|cannot|skip\w*"
+    r"not\s+(?:to\s+)?(?:be\s+)?(?:attend\w*|allowed|influence|seen|visible|valid|real|kept|used|look\w*)|mask(?:ed|s)?(?:\s+out)?\b|"
+    r"(?<!\ba\s)(?<!new\s)(?<!same\s)(?<!each\s)block\w*|hid\w*|ignor\w*|pad\w*|exclu\w*|disallow\w*|forbid\w*|prevent\w*|invalid|drop\w*|cannot|skip\w*"
 )
 _SHOWS = (
     r"not\s+masked|not\s+pad\w*|not\s+hidden|(?:may|can|should|to|be|is|are)?\s*attend\w*|allow\w*|visible|keeps?|kept|"
-    r"valid|real|unmasked|can\s+see|may\s+see|sees?|used?|participat\w*|take\w*\s+part|tokens?\b|look\w*|present|words?|frames?"
+    r"valid|real|unmasked|can\s+see|may\s+see|sees?|used?|participat\w*|take\w*\s+part|look\w*|present|"
+    rf"(?:tokens?\b|words?|frames?)(?![^.;,\d\n]*\b(?:not\b|{_HIDES}))"  # else they are what is spoken of
 )
 _VALUE_THEN_WORD = re.compile(
     rf"(?<![\w.])(?P<value>{_ON}|{_OFF})(?![\w.]\w)[`'\")]*\s*(?:=|:|->|–|—|-|for|where|means?|marks?|indicates?|are|is|if|"

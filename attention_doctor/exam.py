@@ -10,6 +10,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.modules.conv import _ConvNd
 
 from attention_doctor.calling import Mask
 from attention_doctor.look import Info, Patch, Seen, Step, seeing
@@ -24,6 +25,8 @@ class Exam:
     def __init__(self, patient: Patient, batch: int, tokens: int):
         self.patient, self.B, self.T = patient, 1 if patient.call.axes == "T d" else batch, tokens
         self.inputs = len(patient.call.roles)
+        # Whether neighbours may meet without attention.
+        self.convolved = any(isinstance(m, _ConvNd) and max(m.kernel_size) > 1 for m in patient.module.modules())
         for spread in (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3):
             # Nearly equal tokens where maps are sharp: a weight of almost 0 looks like none.
             size = spread if spread >= 0.1 else 1.0

@@ -129,9 +129,12 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     if call.roles == ["queries", "context"] and not call.guessed:
         outside.depends_on_its_context(patient, T, report)
     ways = [patient, *_with_contexts(patient, batch, T, report)]
-    in_order = base is None or everyone or past
+    keys = [exam.token_of(j, "k") for j in range(len(exam.first.steps))]
+    joined = any(k is not None and len((k[k >= 0] // (exam.B * T)).unique()) > 1 for k in keys)  # of both inputs
+    in_order = not joined and (base is None or everyone or past)
     if in_order and not call.pooled and call.axes in ("B T d", "T B d") and not call.lengths:
-        caches_as_the_full_pass(patient, window, past and not window, report)
+        own = next((form for form in chosen if form.always and form.over == "pairs"), None)
+        caches_as_the_full_pass(patient, window, past and not window, own, report)
     _places(patient, T, report)
     choice = all(n > 1 for n in exam.first.over)  # else no query matters
     outside.dead_parameters(ways, chosen, T, exam.flat and choice, report)
@@ -243,7 +246,8 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     alike = 2 < h <= 16 and h != exam.B and not patient.call.lengths and exam.inputs == 1
     if report.ok and alike and not outside.has_no_room(patient, h, exam.T):
         other = Exam(patient, h, exam.T)
-        for form in [form for form in chosen if form.shows != "shared"]:
+        unclear = [entry.partition(":")[0] for entry in report.not_examined]
+        for form in [form for form in chosen if form.shows != "shared" and (form.name or "masks") not in unclear]:
             examine_mask(other, [form], None, report)
     return chosen
 

@@ -32,6 +32,7 @@ def find_call(patients: Iterable[Patient]) -> Patient:
 
     Raises:
         TypeError: no way of calling it was found.
+        ValueError: nor may one be, of a layer for other features, or for as many as its heads do not divide.
     """
     searches = []
     for patient in patients:
@@ -49,6 +50,8 @@ def find_call(patients: Iterable[Patient]) -> Patient:
     ways += [search.of_one_query for search in searches if not search.unknown]
     for way in ways:
         if (found := way()) is not None:
+            if way.__self__.own and found.axes.partition(",")[0][-1] != "d":  # other features fitted as tokens
+                way.__self__.refused()
             called = way.__self__.patient.calling(found)
             return called.unused() or called
     return searches[0].patient.calling(searches[0].refused())
@@ -64,13 +67,16 @@ class _Search(Tries):
         self.named = [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         self.named = self.named or [inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)]
         self.inputs = self._inputs()
+        fits = any(patient.d_model in p.shape for p in self.module.parameters())
+        self.own = [] if fits else names.widths(self.module)[:1]  # its features, where none are as many as was said
         self.widths = [patient.d_model, *(w for w in names.widths(self.module)[:5] if w != patient.d_model)]
         absent = [p.name for p in self.named if p.default is None and p not in [q for _, q in self.inputs]]
         # Masks of what is not there, such as mem_mask where mem may be left out.
-        stems = [stem for name in absent for stem in (name, name[:-1])]
-        of_absent = [f"{stem}_{word}" for stem in stems for word in ("mask", "lens", "lengths")]
+        bare = [re.sub(r"_(hidden|states?|outputs?|input).*", "", n) for n in absent if names.CONTEXT.search(n)]
+        stems = [*absent, *(name[:-1] for name in absent), *(rf"{stem}\w*" for stem in bare)]
+        of_absent = rf"({'|'.join(stems)})_(mask|lens|lengths)"
         self.masks = [p for p in self.named if p not in [q for _, q in self.inputs] and self._is_mask(p)]
-        self.masks = [p for p in self.masks if p.name not in of_absent]
+        self.masks = [p for p in self.masks if not re.fullmatch(of_absent, p.name)]
         # A function attend(x, mask), in which True = may attend, as in mhalib.
         self.our_form = not isinstance(target, nn.Module) and [p.name for p in self.named][1:] == ["mask"]
         others = [p for p in self.named if p not in [q for _, q in self.inputs] + self.masks]
@@ -98,6 +104,8 @@ class _Search(Tries):
         """Return role and parameter of each input, in their order."""
         found = [("queries", p) for p in self.named[:1]]
         roles = [names.role_of(p.name) for p in self.named]
+        if roles[0] == "context" and len(roles) > 1 and self.named[1].name in ("x", "hidden_states"):
+            roles[1] = "queries"
         for p, role in zip(self.named[1:], roles[1:], strict=True):
             needed = p.default is p.empty
             optional = roles[0] is not None and p.default is None and role in ("keys", "values")
@@ -261,7 +269,7 @@ class _Search(Tries):
                 done.add(values)
                 self.tries -= 1
                 picked = self._picked(form, T)
-                if picked is not None and (named or self._runs_elsewhere(picked, T)):
+                if picked is not None and ((named and not form.guessed) or self._runs_elsewhere(picked, T)):
                     return picked
                 elif self.reached > furthest:
                     chosen, furthest = chosen | turn, self.reached
@@ -341,7 +349,7 @@ class _Search(Tries):
 
     def refused(self) -> Adapted:
         """Return the usual call of a layer that is known to fit, for the laws to show what it does; else ask."""
-        if self.our_form or self.unmerged:
+        if self.our_form or (self.unmerged and len(self.wanted) == len(self.inputs)):
             return replace(self.patient.call, masks={p.name: [Mask(p.name)] for p in self.masks})
         name, wanted = name_of(self.patient.call.target), ", ".join(p.name for p in self.named)
         no_way = f"no way of calling {name}({wanted}) was found"
@@ -350,5 +358,9 @@ class _Search(Tries):
             no_way += f", and nothing is known of {', '.join(unknown)}; say adapt(layer, also={{{missing}}}), {WRAP}"
             raise TypeError(no_way)
         said = f"{type(self.error).__name__}: {self.error}".splitlines()[0]
+        if self.own:
+            raise ValueError(f"{name} has weights for {self.own[0]} features, and d_model is {self.d_model}")
+        if self.d_model % (self.num_heads or 1) and re.search("divi|invalid for", said):
+            raise ValueError(f"{self.num_heads} heads do not divide {self.d_model} features: {said}")
         with_tokens = f"with tokens (B, T, {self.d_model}) it raised {said}"
         raise TypeError(f"{no_way}; {with_tokens}. Say how it is called with adapt(...), {WRAP}")

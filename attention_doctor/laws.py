@@ -17,7 +17,7 @@ from torch import Tensor
 from attention_doctor.argument_names import TOKENS, before_picture, placeless
 from attention_doctor.calling import picture
 from attention_doctor.exam import MANY, Exam, moved
-from attention_doctor.look import Step, seeing
+from attention_doctor.look import Step, seeing, three
 from attention_doctor.patient import Crash
 from attention_doctor.report import Report
 
@@ -40,8 +40,8 @@ def split(exam: Exam, j: int) -> Said:
         # As many rows as before the split, and as long, are not made of several of them on purpose.
         as_many = (rows.numel() * head_dim, head_dim) == (size * width, width // (exam.patient.num_heads or 1))
         pooled = rows.shape[1] != exam.T and (step.depth or not as_many)
-        if many and (head_dim in (size // exam.B, size) or pooled):
-            return f"the split of the {LONG[name]}", "a row holds one feature of all tokens, or no token"
+        if many and (head_dim in (size // exam.B, size) or pooled or exam.convolved):
+            return f"the split of the {LONG[name]}", "a row holds one feature of all tokens, neighbours, or no token"
         if many:
             n, r = many[0]
             where = f"row {r} of map {n} of the {LONG[name]} is made of several rows of its projection."
@@ -145,7 +145,7 @@ def fillers(exam: Exam, j: int) -> Said:
     They are where it depends on the number of tokens how many they are, or where they stand in some windows only.
     """
     call = exam.patient.call
-    made = any(map(callable, call.also.values()))  # of such keys may be made, too
+    made = call.masks or any(map(callable, call.also.values()))  # of such keys may be made, and masks may hide them
     if call.axes not in ("B T d", "T B d", "B d T") or made or (of_each := _of_no_token(exam, j)) is None:
         return None  # around a picture many leave them so
     if not (many := int(of_each.sum())):
@@ -299,6 +299,11 @@ def shares(exam: Exam, j: int) -> Said:
     if high - low < 1e-3 * high:
         where = f"the weights are multiplied by {high:.4g} behind the softmax: a query's sum to {high:.4g}, not 1."
         return "wrong-scale", f"{where} {named(high, step, exam)}"
+    for sink, kept in ((-1, slice(1, None)), (0, slice(None, -1))):  # a number of its own; what is left of the columns
+        left, seen = (x.flatten(0, -2).sort(0).values for x in (step.soft[..., kept], used))
+        taken = left.shape == seen.shape and torch.equal(left, seen)
+        if taken and bool((three(step.scores)[..., sink].std(-1) < 1e-6).all()):
+            return "no-softmax", f"{summed}; the share of a sink meets a value, and that of a key was dropped for it."
     if (_is_sink(step) and high < 1 + 1e-5) or (step.soft.numel() > used.numel() and high < 1 - 1e-6):
         return what, f"{summed}: a sink takes the rest"
     return "no-softmax", f"{summed}."
@@ -327,10 +332,17 @@ def scale(exam: Exam, j: int) -> Said:
         return "wrong-scale", "a larger q·k has a smaller score at times; a soft cap is cap * tanh(score / cap)."
     if step.q is not None and step.of_scores.far and _by_own_keys(step, exam.B):
         return "wrong-scale", OWN_KEYS
+    turned = three(step.soft).mT
+    again = turned.shape == step.used.shape and not torch.allclose(turned.mT, step.used, atol=1e-5)
+    if again and torch.allclose(turned / turned.sum(-1, keepdim=True), step.used, atol=1e-5):
+        return "the scale", "behind the softmax the weights are divided by their sums over its queries: another kind"
     if step.q is None or step.of_scores.far:
         return "the scale", "the scores are no product of queries and keys alone"
     infos, head_dim = (step.of_q, step.of_k), step.q.shape[-1]
     factors = [i.factor if i.kind in ("projection", "given", "") and not i.far else None for i in infos]
+    for i, rows in enumerate((step.q, step.k)):  # a norm that is written out
+        lengths = rows.double().norm(dim=-1)
+        factors[i] = None if bool(lengths.std() < 1e-3 * exam.spread * lengths.mean()) else factors[i]
     factors.append(step.of_scores.factor)
     if None in factors and _by_own_keys(step, exam.B):
         return "wrong-scale", OWN_KEYS
@@ -357,8 +369,10 @@ def _falls(step: Step) -> bool:
         return False
     raw, scores, seen = (x.double().flatten() for x in (step.raw, step.scores, step.used))
     scores = scores[seen > 0][raw[seen > 0].argsort()]
-    steps = scores.argsort(stable=True).argsort().diff().abs()  # in ranks, which no single score rules
-    n = len(steps)
+    ranks = scores.argsort(stable=True).argsort().diff()  # which no single score rules
+    steps, n = ranks.abs(), len(ranks)
+    if int((ranks[1:].sign() != ranks[:-1].sign()).sum()) > n / 8:  # up and down all the time: something is added
+        return False
     return n > 60 and 1.2 < int(steps.sum()) / n < 3.0 and int(steps.max()) < n / 4  # 1 a step upwards, 2 down and up
 
 
@@ -406,10 +420,12 @@ def meant(exam: Exam, factor: float, head_dim: int) -> bool:
     says = exam.patient.docs.says
     if abs(factor * head_dim - 1) < 1e-3:  # or it is scaled twice
         return says(r"\bmup\b|µp|mu-?p\b|1\s*/\s*d\b|maximal update")
-    if says(r"softmax_scale|query_pre_attn_scalar|attention_multiplier|logit_scale|temperature|mup\b|µp|mu-?p"):
+    named_so = r"softmax_scale|query_pre_attn_scalar|attention_multiplier|logit_scale|temperature|mup\b|µp|mu-?p"
+    if says(named_so + r"|mscale|/ 2\) \*\* -0\.5"):
         return True
-    unscaled = r"\bt5|relative_attention_bias|unscaled|(no|without|not) scal|scale\s*=\s*(False|1)|folded|absorb"
-    return abs(factor - 1) < 1e-3 and says(unscaled + r"|scal\w+ into? the")
+    unscaled = r"\bt5|gpt_?neo(?!x)|relative_attention_bias|unscaled|(no|without|not) scal|folded|absorb"
+    unscaled += r"|scale\s*=\s*(False|1)|scaling\s*=\s*1(\.0)?\s*\n"
+    return abs(factor - 1) < 1e-3 and says(unscaled + r"|scal\w+ into? the", within=True)
 
 
 def modes(exam: Exam, j: int) -> Said:
@@ -465,8 +481,8 @@ def groups(exam: Exam, j: int) -> Said:
             return "groups-differ", f"the {LONG[name]} of all {per} heads are summed, and each map takes their sum."
     if step.k is None or len(step.k) != len(step.v) or step.k.shape[1] != step.v.shape[1] or len(step.k) > 256:
         return None
-    if not exam.straight[j]:  # keys and values may stand in two orders, as in some products of einsum
-        return None
+    if not exam.straight[j] or exam.patient.docs.says(r"lambda_(init|q1)|differential"):
+        return None  # keys and values in two orders, as of einsum; or two maps that are subtracted share values
     flat = (x.flatten(1).double() for x in (step.k, step.v))
     keys, values = (torch.cdist(x, x) < 1e-6 * (1 + x.norm(dim=1).max()) for x in flat)
     maps, off = len(keys), (keys != values).nonzero().tolist()
@@ -498,8 +514,8 @@ def positions(exam: Exam, j: int) -> Said:
     blocks = "tables" not in kinds and says(r"local|block_len|2d|axial|height")  # where they begin counts as well
     if not kinds or len(exam.first.steps) > 1 or patient.call.pooled or patient.call.made_up:
         return None
-    if placeless(patient.call.also, f"torch.sin({TOKENS}"):
-        return "its distances", "what tells places apart, one number for all or waves, was made up"
+    if placeless(patient.call.also, f"torch.sin({TOKENS}", "torch.outer("):  # angles may be laid out in other ways
+        return "its distances", "what tells places apart, one number for all, waves or angles, was made up"
     seen = exam.look([x[:1, :1].repeat(exam.B, T, 1) for x in exam.x])  # equal tokens
     if len(seen.steps) != 1 or seen.steps[0].scores.shape[-2:] != (T, T):
         return None

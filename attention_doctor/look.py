@@ -250,7 +250,8 @@ class Look(TorchDispatchMode):
             other = one if self.info(two) is lead else two
             kind = self.info(other).kind
             if kind == lead.kind or other.numel() != 1 or kind == "learned":
-                by_number = other.numel() > 1 or kind == lead.kind  # a rotation adds such products; a gate is no number
+                rotated = other.numel() > max(1, other.shape[-1] if other.ndim else 0)  # else it is one for all places
+                by_number = rotated or kind == lead.kind  # a rotation adds such products; a gate is no number
                 return lead.factor if lead.kind == "projection" and by_number else None
             number = float(other.real if other.is_complex() else other)
         if lead.factor is None or isinstance(number, complex) or not number:

@@ -21,6 +21,7 @@ def make(kind: type, d_model: int, num_heads: int, head_dim: int | None) -> tupl
 
     Raises:
         TypeError: what its constructor wants cannot be told by the names of its arguments, or it raised.
+        ValueError: it raised, and the heads do not divide the features.
     """
     sizes = {"d_model": d_model, "num_heads": num_heads, "num_kv_heads": num_heads, "longest": PLENTY, "dropout": 0.0}
     sizes["head_dim"] = head_dim or max(1, d_model // num_heads)
@@ -34,14 +35,20 @@ def make(kind: type, d_model: int, num_heads: int, head_dim: int | None) -> tupl
             except Exception as error:
                 errors.append(f"{type(error).__name__}: {error}".splitlines()[0])
                 continue
-            said = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
             of_heads = any(is_config(name) or size_of(name) == "num_heads" for name in arguments)
+            said = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
             return layer, f"{kind.__name__}({said})", of_heads
     wanted = ", ".join(inspect.signature(kind).parameters)
-    raise TypeError(
+    raise (TypeError if head_dim or d_model % num_heads == 0 else ValueError)(
         f"expected a layer, got the class {kind.__name__}({wanted}), which could not be made by d_model={d_model} and "
         f"num_heads={num_heads} ({errors[0]}); make one first, such as {kind.__name__}({d_model}, {num_heads})"
     )
+
+
+def _shown(value: object) -> str:
+    """Return a value in code; of an object that says nothing of itself its class and what it holds."""
+    bare = type(value).__repr__ is object.__repr__
+    return type(value).__name__ + repr(SimpleNamespace(**vars(value)))[len("namespace") :] if bare else repr(value)
 
 
 def _arguments(kind: type, sizes: dict[str, object], config: object = None) -> dict[str, object]:

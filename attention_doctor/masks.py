@@ -5,6 +5,7 @@ have none and open ones some; where not, the pattern that came instead tells the
 each form that it may take, and the first that it obeys is the one it means, whatever it is called.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,10 +18,13 @@ from torch import Tensor
 from attention_doctor.calling import Mask, picture
 from attention_doctor.exam import Exam, moved
 from attention_doctor.look import Seen
+from attention_doctor.outside import fails
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
+OF_DTYPE = re.compile("bool|dtype|Float|Long")  # in what is raised where a mask has another form than is meant
+OF_SHAPE = re.compile(r"size|shape|dimension|expand|broadcast|must match")
 SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": ("additive",), "lengths": ("lengths",)}
 
 
@@ -92,8 +96,9 @@ def _by_outputs(exam: Exam, mask: Tensor | None, form: Mask | None) -> Sight | N
     pooled = exam.patient.call.pooled
     if exam.first.other or any(step.depth for step in exam.first.steps):
         return None  # behind landmarks nobody can say it; in a stack a hidden token is reached by way of a third one
-    if mask is not None and any(step.q is not None and step.of_scores.far for step in exam.first.steps):
-        return None  # what is hidden as a key may have its part in what is added to scores
+    added = any(step.q is not None and step.of_scores.far for step in exam.first.steps)
+    if mask is not None and (added or exam.convolved):
+        return None  # what is hidden as a key may have its part in what is added to scores, or in a convolution
     if exam.inputs > 1 or (pooled and form is not None and form.shows not in ("keys", "prefix")):
         return None
     patient, T = exam.patient.with_mask(form), exam.T
@@ -134,6 +139,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     T, sees, full = exam.T, found.sees[0], torch.ones(exam.T, exam.T, dtype=torch.bool)
     later, earlier, own = sees.triu(1), sees.tril(-1), bool(sees.diagonal().all())
     past, mirrored, alone = earlier.equal(full.tril(-1)), later.equal(full.triu(1)), exam.inputs == 1
+    without = [n for n, value in exam.patient.call.also.items() if value is None and re.search("kv|memory|context", n)]
     leaks, windowed, most = bool(later.any()), own and not bool(sees.all()), int(sees.sum(-1).max())
     one_more, one_less = later.equal(full.triu(1) & ~full.triu(2)), sees[1:].equal(full.tril(-1)[1:])
     apart = T > 2 and sees.equal(full.tril().triu())
@@ -148,7 +154,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
         (past and one_more and T > 3 and alone, "future-leak", "each query sees the keys up to the one after its own."),
         (leaks and one_less, "future-leak", "a query sees the tokens before its own, the first sees later ones."),
         (mirrored and not bool(earlier.any()) and alone, "future-leak", "each query sees none before its own."),
-        (apart and alone, "no-mixing", "each output depends on its own token alone."),
+        (apart and alone and not without, "no-mixing", "each output depends on its own token alone."),
         (T > 2 and exam.flat and unused, "key-unused", f"{T} queries see every key but the last, number {T - 1}."),
         (past and not leaks and not causal, "causal", "no output depends on a later token."),
         (windowed and not past and not mirrored, "window", f"a query sees {most} of {T} keys at most."),
@@ -246,16 +252,21 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
             report.say("mask-rank", f"one mask (T, T) for all samples is taken; {shape} raised {of_each[0]}.")
     if not ran:
         promised = [crash for f, crash in raised if call.stated or (f.rank in ranks and f.kind in SAME.get(said, ()))]
-        of_dtype = ("bool", "dtype", "Float", "Long")
-        told = [crash for crash in promised if not any(word in str(crash) for word in of_dtype)]
+        told = [crash for crash in promised if not OF_DTYPE.search(str(crash))]
+        fitting = [crash for _, crash in raised if not (OF_DTYPE.search(str(crash)) or OF_SHAPE.search(str(crash)))]
+        if fitting and all("overflow" in str(crash) for crash in fitting):  # whatever is said in it
+            told = told or fitting
         if told:
             report.say(told[0].code, f"with {name or 'a mask'}: {told[0]}.")
         else:
-            why = f"no form that was tried runs ({raised[0][1]}); say adapt(layer, mask_name={name!r}, …)"
-            report.say(name or "masks", why)
+            likeliest = (fitting or [raised[0][1]])[0]
+            report.say(name or "masks", f"no form runs ({likeliest}); say adapt(layer, mask_name={name!r}, …)")
         return None
     best = _meant(ran, said)
-    if best.code == "mask-ignored" and name and not docs.reads(name):
+    nothing = exam.patient.calling(replace(call, mask=None, also=call.also | {name: object()}))
+    if best.code == "mask-ignored" and len(call.masks) > 1 and not fails(nothing, exam.x[0]):
+        report.say(name, "nothing reads it as the layer is made here")
+    elif best.code == "mask-ignored" and name and not docs.reads(name):
         report.say("mask-unread", f"{name} is an argument that nothing in it reads.")
     elif best.code:
         report.say(best.code, f"{name}: {best.evidence}" if len(call.masks) > 1 and name else best.evidence)
@@ -321,11 +332,14 @@ def _meant(ran: list[Tried], said: str | None) -> Tried:
 
 def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
     """Return what a layer does with a mask of this form."""
+    call = exam.patient.call
     free = sight(exam, torch.ones(exam.B, exam.T, exam.T, dtype=torch.bool), form)
     if base is not None and free is not None and base.inside == free.inside:
         more = free.sees & ~base.sees
         if bool(more.any()):
             form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
+            if form.name in call.also or (call.mask is not None and call.mask.name == form.name):
+                return Tried(form, "", "what hides later tokens is what was made up for it", hid=False)
             if form.shows in ("keys", "prefix") and not exam.patient.docs.says(r"prefix|bi-?directional"):
                 text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
                 return Tried(form, "future-leak", text)

@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from dataclasses import replace
+from inspect import unwrap
 from itertools import product
 from types import CodeType
 
@@ -58,6 +59,7 @@ def runs(patient: Patient, batch: int, T: int, report: Report) -> int:
 
 def _first(patient: Patient, x: Tensor) -> Tensor:
     """Return the output; where it cannot be called without a mask, it always gets one from now on."""
+    usual = patient.call.mask
     try:
         return patient(x)
     except Crash:
@@ -65,7 +67,7 @@ def _first(patient: Patient, x: Tensor) -> Tensor:
             patient.call.mask = replace(form, always=True)
             with suppress(Crash):
                 return patient(x)
-        patient.call.mask = None
+        patient.call.mask = usual
         raise
 
 
@@ -307,7 +309,7 @@ def _is_named(module: nn.Module, name: str) -> bool:
     for part in name.split("."):
         if not type(module).__module__.startswith("torch."):
             held = (item for kind in type(module).__mro__[::-1] for item in vars(kind).items())
-            methods = {n: f for n, f in held if hasattr(f, "__code__")}
+            methods = {n: unwrap(f) for n, f in held if hasattr(f, "__code__")}
             if not any(_names(f.__code__, part) for n, f in methods.items() if not re.search(r"init|reset|load", n)):
                 return False
         module = getattr(module, part)
@@ -343,7 +345,7 @@ def _idle_rows(patient: Patient, of: nn.Parameter, grad: Tensor, owner: nn.Modul
     if bool(idle.all()):  # perhaps what it multiplies begins as zeros
         return []
     runs = {len(run) for run in re.findall("1+", "".join("01"[int(row)] for row in idle))}
-    each = of.ndim == 3 and len(idle) == patient.num_heads  # else rows of a table wait for their places
+    each = of.ndim == 3 and len(idle) == patient.num_heads and "expert" not in name  # else rows wait to be chosen
     projects = (isinstance(owner, (nn.Linear, _ConvNd)) or "in_proj" in name) and len(idle) >= 6 and runs != {1}
     if not (len(runs) == 1 and int(idle.sum()) * 8 >= len(idle) and (each or projects) and bool(of.any())):
         return []

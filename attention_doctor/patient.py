@@ -271,8 +271,11 @@ def _restored(module: nn.Module) -> Iterator[None]:
         (m, {k: copy.copy(v) if isinstance(v, held) else v for k, v in vars(m).items()}) for m in module.modules()
     ]
     module.eval()
+    frozen = not any(p.requires_grad for p in module.parameters())  # what alone is frozen in a layer is meant to be
     for parameter in module.parameters():
         parameter.grad = None
+        if frozen and parameter.is_leaf:
+            parameter.requires_grad_(parameter.is_floating_point())
     torch.default_generator.manual_seed(0)
     for name, parameter in module.named_parameters():  # a gate, or a norm, that is shut at first is opened
         if parameter.is_floating_point() and not re.search(BIAS, name) and not bool(parameter.any()):

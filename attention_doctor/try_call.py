@@ -101,6 +101,7 @@ class Tries:
         if runs(3) and runs(T + 2) and runs(7):
             return ()
         ran = tuple(n for n in dict.fromkeys((*range(1, 13), T)) if runs(n)) or (T,)
+        ran += (64,) * (ran == (16,) and " H" in form.axes and runs(64))  # several windows of a picture
         all_up_to_a_longest = {*ran} == {*range(1, max(ran) + 1)}
         by_chance = ran == (T,) and T in (self.head_dim, self.num_heads) and not self._room(T)
         return () if len(ran) > 10 or all_up_to_a_longest or by_chance else ran
@@ -148,7 +149,7 @@ class Tries:
 
     def _runs_elsewhere(self, form: Adapted, T: int) -> bool:
         """Whether it runs with other numbers of samples, and what was made up with another number of tokens."""
-        others = (T + 2, 36, 64) if form.made_up else ()
+        others = (T + 2, 36, 64) if form.made_up or form.guessed else ()
         runs = all(self._is_output(form, batch, T) for batch in (2, 5))
         finite = runs and all(bool(part.isfinite().all()) for _, part in parts(self._answer(form, 2, T)))
         return (runs and not others) or (finite and any(self._is_output(form, 2, n) for n in others))

@@ -256,6 +256,8 @@ def test_what_is_declared_wins():
         (lambda: adapt(Layer(32, 4), mask_rank=5), ValueError, "mask_rank must be one of"),
         (lambda: adapt(len, "torch"), TypeError, "'torch' is for nn.MultiheadAttention, got len; try 'qkv'"),
         (lambda: examine(len, 8, 2), TypeError, "no way of calling"),
+        (lambda: examine(Layer(32, 4), d_model=40), ValueError, "has weights for 32 features, and d_model is 40"),
+        (lambda: examine(Core, num_heads=5), ValueError, "5 heads do not divide 32 features"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(call, error, words):

@@ -6,7 +6,7 @@ from torch import nn
 
 from attention_doctor import CATALOGUE, examine
 from mhalib import MultiHeadAttention
-from tests.helpers.examined import CASES, PLACES, SICK, USUAL, misnamed, of_sick
+from tests.helpers.examined import CASES, PLACES, SICK, USUAL, made, misnamed, of_sick
 from tests.helpers.layers_remarkable import REMARKABLE
 
 QUICK = (USUAL, (15, 3, 5))
@@ -31,6 +31,11 @@ def test_each_disease_gets_its_own_code_in_all_sizes_and_sharpness(part):
     names = [*SICK][part::8]
     assert [line for seed, case in enumerate(CASES[:5]) for line in misnamed(names, [case], seeds=(seed,))] == []
     assert misnamed([*PLACES][part::8], [(32, 4, 1), (16, 4, 1), (48, 6, 1)], seeds=(0, 1, 2)) == []
+
+
+def test_a_layer_that_is_frozen_as_a_whole_has_dead_parameters_all_the_same():
+    layer = made(SICK["OutputProjectionUnused"].make, 32, 4, 1).requires_grad_(False)
+    assert examine(layer, 32, 4).codes == ["dead-parameters"]
 
 
 def test_with_one_head_some_are_no_mistakes():

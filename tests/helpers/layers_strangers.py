@@ -496,6 +496,61 @@ class TurnedBack(Layer):
         return self.out(self.back(self.attend(q, k, v, None), places))
 
 
+class SinkBehind(Layer):
+    """A sink behind the scores takes a share of each query, and has no value."""
+
+    shown = slice(None, -1)
+
+    def more(self):
+        self.sink = nn.Parameter(torch.randn(self.h))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        of_none = self.sink[:, None, None].expand(len(x), -1, x.shape[1], -1)
+        return self.out(torch.cat([self.score(q, k), of_none], -1).softmax(-1)[..., self.shown] @ v)
+
+
+class RolledWindows(Layer):
+    """Windows of four by four places in pictures (B, d_model, 4, 4) or larger, rolled by one place and back."""
+
+    back = 1
+
+    def forward(self, x):
+        B, C, H, W = x.shape
+        windows = x.roll((-1, -1), (2, 3)).reshape(B, C, H // 4, 4, W // 4, 4).permute(0, 2, 4, 3, 5, 1).flatten(3, 4)
+        out = super().forward(windows.flatten(0, 2)).view(B, H // 4, W // 4, 4, 4, C)
+        return out.permute(0, 5, 1, 3, 2, 4).reshape(x.shape).roll((self.back, self.back), (2, 3))
+
+
+class NormedOverQueries(Layer):
+    """Offset attention: the weights of a key, whose scores are not scaled, are divided by their sum over queries."""
+
+    def more(self):
+        self.h, self.hd = 1, self.d_model
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        weights = self.normed((q @ k.mT / 5).softmax(-1))
+        return self.out((v.mT @ weights).mT)
+
+    def normed(self, weights):
+        return weights / weights.sum(-2, keepdim=True)
+
+
+class AnswersItsCallersMask(Cached):
+    """Hides later tokens from as many queries as keys by itself; with a cache its callers hand over a mask."""
+
+    def forward(self, x, mask=None, past=None):
+        q, k, v = self.qkv(x)
+        k, v = (k, v) if past is None else (torch.cat(pair, 2) for pair in zip(past, (k, v), strict=True))
+        causal = mask is None and x.shape[1] > 1
+        out = nn.functional.scaled_dot_product_attention(q, k, v, None if mask is None else mask[:, None], 0.0, causal)
+        return self.out(self.joined(out)), (k, v)
+
+    def joined(self, out):
+        return out
+
+
 STRANGE = [  # a healthy kind, what spoils it, and the code
     (Joined, {"split_v": lambda self, x: x.view(len(x), self.h, -1, self.hd)}, "mixes-tokens"),
     (WithPlaces, {"merge": _merge}, "mixes-tokens-on-merge"),
@@ -530,5 +585,9 @@ STRANGE = [  # a healthy kind, what spoils it, and the code
     (ShiftedToBothSides, {"ahead": 0}, "mixes-tokens"),
     (TwoWays, {"by_hand": 0.5}, "wrong-scale"),
     (Molecules, {"hidden": lambda self, scores, atoms: scores * (atoms - 1e6 * (1 - atoms))}, "mask-leaks"),
+    (SinkBehind, {"shown": slice(1, None)}, "no-softmax"),
+    (RolledWindows, {"back": -1}, "mixes-tokens-on-merge"),
+    (AnswersItsCallersMask, {"joined": lambda self, out: out[:1].expand_as(out)}, "mixes-samples"),
+    (NormedOverQueries, {"normed": lambda self, weights: weights}, "softmax-axis"),
     (TurnedBack, {"back": lambda self, heads, places: heads}, "positions-not-relative"),
 ]
