@@ -68,7 +68,7 @@ def of_the_right(change):
 OTHER_KINDS = [
     (yielding, "a generator"),
     (sometimes, "expected a tensor, got None"),
-    (lambda x: x, "2 arguments, (x, num_heads); your function takes (x)"),
+    (lambda x: x, "passes x, num_heads (2 in all); your function takes (x)"),
     (mhalib.split_heads(torch.zeros(1, 2, 4), 2), "give the function itself, without calling it"),
     ("split_heads", "expected a function, got text"),
     (of_the_right(lambda y: y.tolist()), "expected a tensor, got a list; torch.as_tensor"),
