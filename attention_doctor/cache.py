@@ -242,9 +242,16 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, own: Ma
     layer, way, difference, at = best
     with patient.quietly(), torch.no_grad():
         cached, full = layer.seen(way, [*(end for end in ends if end <= at), at + 1] if window else (n, n + 1))
+    last = at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]
+    shared = [j for j in full if j in cached]
     untold = layer.others + [name for name in layer.made if name not in layer.places]
-    if layer.others or (untold and 2 * len(cached) >= len(full)):
-        return report.say("cache", f"{what}; does it say places in {', '.join(untold)}?")
+    unsure = {  # what may be meant so
+        "; a window is judged only where it forgets the newest": window and full[len(full) - len(shared) :] == shared,
+        f": it keeps the last {len(cached)} tokens alone": last,
+        f"; does it say places in {', '.join(untold)}?": layer.others or (untold and 2 * len(cached) >= len(full)),
+    }
+    for why in [why for why, so in unsure.items() if so][:1]:
+        return report.say("cache", f"{what}{why}")
     where = f"in {way.name}" if way.name else "in the module"
     text = f"{n} tokens, then one at a time with the cache {where}: the output of token {at} (counted from 0)"
     seen, whole = (listed(tokens, at if window else n) for tokens in (cached, full))

@@ -246,16 +246,20 @@ class Exam:
         """Yield the maps of a step whose outputs reach no output of the layer."""
         count = len(self.first.steps[j].used)
         numbers, per = torch.arange(count), max(1, count // self.B)
+        small = [0.01 * x for x in self.x]  # a gate that is shut at first may be open there
 
-        def reached(maps: Tensor) -> Tensor:
+        def reached(maps: Tensor, x: list[Tensor] | None = None) -> Tensor:
             """Return which samples have outputs that move with these maps."""
             patch = Patch("head", frozenset([j]), lambda _, shape: maps[:, None].expand(shape), 1e10)
-            return moved(self.first.out, self.look(patch=patch).out).flatten(1).any(1)
+            before = self.first if x is None else self.look(x)
+            return moved(before.out, self.look(x, patch=patch).out).flatten(1).any(1)
 
         for h in range(per):
             if bool(reached(numbers % per == h).all()):  # one map of each sample, where its heads stand together
                 continue
-            yield from (n for n in range(h, count, per) if not bool(reached(numbers == n).any()))
+            for n in range(h, count, per):
+                if not any(bool(reached(numbers == n, x).any()) for x in (None, small)):
+                    yield n
 
     def _by_samples(self, j: int, tokens: Tensor | None) -> Tensor:
         """Return the queries of maps that were subtracted from others, where all of a sample have the same ones."""

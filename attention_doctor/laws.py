@@ -353,6 +353,9 @@ def scale(exam: Exam, j: int) -> Said:
             return "wrong-scale", "keys and values are normed, and queries are not; a norm is for queries and keys."
     if None in factors:
         return "the scale", "it is learned, or follows from the input, or queries and keys are normed"
+    rows = exam.of(j, "q")
+    if head_dim in (exam.T, exam.B * exam.T) and rows is not None and MANY in rows:
+        return None  # attention over channels
     factor = math.prod(factors)
     if abs(factor * head_dim**0.5 - 1) < 0.01:
         return None
@@ -387,7 +390,7 @@ def _by_own_keys(step: Step, samples: int) -> bool:
     if step.q.shape != step.k.shape or shape[0] % samples or not bool((step.used > 0).any()):
         return False
     (q, k), of = (x.double().norm(dim=-1) for x in (step.q, step.k)), (samples, -1, *shape[1:])
-    uneven = bool(((k.std(-1) / k.mean(-1)) > 1e-3).all())
+    uneven = bool(((k.std(-1) / k.mean(-1)) > 1e-3).all() and k.min() > 0)  # a key of zeros alone makes no difference
     cosines = (step.raw.double() / (q * k)[..., None]).view(of)
     seen = (step.used > 0).view(of)[:2].all(0) & ~torch.eye(*shape[1:], dtype=torch.bool)  # there both say the same
     one, other = (x[0] - x[1] for x in (cosines, step.scores.view(of).double()))

@@ -77,7 +77,7 @@ def _configs(kind: type, sizes: dict[str, object]) -> Iterator[object]:
         if isinstance(each, type) and each.__module__ not in ("builtins", "inspect"):
             with suppress(Exception):
                 yield each(**_arguments(each, sizes))
-    yield Config(bias=True, **{word: sizes[kind] for kind, words in SIZES.items() for word in words})
+    yield Config(sizes)
 
 
 def is_config(name: str) -> bool:
@@ -85,11 +85,23 @@ def is_config(name: str) -> bool:
     return name.lower().endswith(("config", "args", "cfg", "hparams", "params"))
 
 
-class Config(SimpleNamespace):
-    """Sizes under every name that they have in public code; what else a layer wants of it is missing."""
+class Config:
+    """Sizes under every name that they have in public code; what is not known there is missing here."""
 
-    def __getitem__(self, name: str) -> object:
-        return getattr(self, name)
+    def __init__(self, sizes: dict[str, object]):
+        self._sizes = sizes
+
+    def __getattr__(self, name: str) -> object:
+        kind = next((kind for kind, words in SIZES.items() if name in words), None)
+        if kind:
+            return self._sizes[kind]
+        if "bias" in name:
+            return True
+        if name.startswith(("is_", "use_", "output_", "has_", "add_")) or name in ("flash", "causal", "rotary"):
+            return False
+        raise AttributeError(f"nothing is known of {name}")
+
+    __getitem__ = __getattr__
 
     def __repr__(self) -> str:
         return f"<a config with d_model={self.d_model} and num_heads={self.num_heads} under their usual names>"

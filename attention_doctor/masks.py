@@ -23,6 +23,7 @@ from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
+PREFIX = r"prefix|bi-?directional"
 OF_DTYPE = re.compile("bool|dtype|Float|Long")  # in what is raised where a mask has another form than is meant
 OF_SHAPE = re.compile(r"size|shape|dimension|expand|broadcast|must match")
 SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": ("additive",), "lengths": ("lengths",)}
@@ -340,18 +341,19 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
             form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
             if form.name in call.also or (call.mask is not None and call.mask.name == form.name):
                 return Tried(form, "", "what hides later tokens is what was made up for it", hid=False)
-            if form.shows in ("keys", "prefix") and not exam.patient.docs.says(r"prefix|bi-?directional"):
+            if form.shows in ("keys", "prefix") and not exam.patient.docs.says(PREFIX):
                 text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
                 return Tried(form, "future-leak", text)
     replaces, hid, steps = form.always or base is None, False, exam.first.steps
+    mixed = any(step.of_weights.far for step in steps)  # heads that talk make of -inf what they like
     before = free if replaces else base
     for name, mask in masks_for(exam, form).items():
         found = sight(exam, mask, form)
-        if found is None or free is None:
+        if found is None or free is None or (mixed and not call.stated):
             return Tried(form, hid=False)
         same = found.inside and torch.equal(found.high, free.high) and exam.patient.differ(found.out, free.out)
-        if same and any(step.depth for step in steps):
-            return Tried(form, hid=False)  # it is a mask of a later step
+        if (same and any(step.depth for step in steps)) or _opens(exam, mask, before, found):
+            return Tried(form, hid=False)  # it is a mask of a later step, or opens what it shows
         code, evidence, leaks = judge(name, mask, before, found, free, exam, form)
         if code and not hid and (why := _another_reading(exam, form, mask, free, found)):
             return Tried(form, "", why, hid=False)
@@ -363,6 +365,12 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         text = f"a mask that hides nothing changes the outputs by up to {off}."
         return Tried(form, "open-mask-differs", text, 0, hid)
     return Tried(form, hid=hid)
+
+
+def _opens(exam: Exam, mask: Tensor, before: Sight, found: Sight | None) -> bool:
+    """Whether, as its words say, all see what a mask shows, as a prefix, and of the rest each sees what is before."""
+    opened = before.sees & torch.ones_like(mask).tril() | mask
+    return exam.patient.docs.says(PREFIX) and found is not None and found.sees.equal(opened)
 
 
 def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: Sight) -> str:

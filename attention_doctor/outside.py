@@ -140,6 +140,8 @@ def separates_samples(patient: Patient, batch: int, T: int, report: Report) -> N
     changed[0] += patient.noise(1, T, 7)[0]
     try:
         before, after = patient(x), patient(changed)
+        if not before.isfinite().all():  # numbers that are too large: nothing can be compared
+            return
         off, little = _off(patient, after[1:], before[1:]), 1e-3 * float(before.abs().max())  # as an iteration leaves
         if off and not float((after - before)[1:].abs().max()) < little:
             seen = f"{batch} samples: changing sample 0 moved the outputs of the others by up to {off}."
