@@ -1,6 +1,5 @@
-// What the views share on the page: theme, controls, keys, pointer, width, traits. How they draw stands in
-// core_draw.js. Text from outside (tokens, labels) reaches the page
-// through textContent and canvas only, never as HTML.
+// What the views share on the page: theme, controls, keys, pointer, width, traits. How they draw stands in core_draw.js.
+// Text from outside (tokens, labels) reaches the page through textContent and canvas only, never as HTML.
 
 // ---------------------------------------------------------------- a view and its theme
 

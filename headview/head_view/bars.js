@@ -32,7 +32,8 @@ export function drawBars(canvas, scene) {
   }
   const sizes = Float32Array.from(rows[0].cells, (_, i) =>
     rows.reduce((most, { cells }) => (cells[i] > MASKED ? Math.max(most, Math.abs(cells[i])) : most), -1));
-  const numbers = [...sizes.keys()].filter((i) => sizes[i] >= 0);
+  const least = Math.max(0, sizes.slice().sort().at(-layout.most) ?? 0); // thousands are sorted fast as numbers only
+  const numbers = [...sizes.keys()].filter((i) => sizes[i] >= least);
   const order = numbers.sort((a, b) => sizes[b] - sizes[a]).slice(0, layout.most);
   const count = (is) => rows[0].cells.filter(is).length, masked = count((x) => x === MASKED), missing = count((x) => x !== x);
   const heads = `${shown.all ? "all " : ""}${shown.names.length} heads`;

@@ -33,11 +33,9 @@ export function showHeads({ model, say, w }, which) {
 
 /** Add a head to those shown together, or take it out. @param {View} view */
 export function addOrRemove(view, layer, head) {
-  const { model, w, say } = view;
-  const overlay = model.get("overlay");
+  const { model, w, say } = view, overlay = model.get("overlay");
   showHeads(view, "chosen");
-  const others = overlay.filter(([i, j]) => i !== layer || j !== head);
-  const on = others.length === overlay.length;
+  const others = overlay.filter(([i, j]) => i !== layer || j !== head), on = others.length === overlay.length;
   if (on && others.length >= MOST_TOGETHER) return say(`At most ${MOST_TOGETHER} heads can be shown together.`);
   put(model, "overlay", on ? [...others, [layer, head]] : others);
   say(`${headName(w, layer, head)} ${on ? "added to" : "removed from"} the heads shown together`);

@@ -17,7 +17,7 @@ const shares = new Map(); // by levels and sign: what each code stands for, as a
 
 const sharesOf = (levels, signed) => kept(shares, `${levels} ${signed}`, () => {
   const zero = signed ? levels >> 1 : 0, most = signed ? levels >> 1 : levels;
-  const all = Float32Array.from({ length: levels + 3 }, (_, code) => ((code - zero) / most) ** POWER);
+  const all = new Float32Array(levels + 3).map((_, code) => ((code - zero) / most) ** POWER);
   all.set([MASKED, NaN], levels + 1);
   return all;
 });

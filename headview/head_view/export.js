@@ -27,14 +27,12 @@ async function imageOf(element) {
 
 /** Put what is seen onto one canvas. @param {View} view */
 export async function wholePicture({ root, page: { panels, readout, text } }) {
-  const margin = 8, paint = themeColours(root);
-  const origin = panels.getBoundingClientRect();
+  const margin = 8, paint = themeColours(root), origin = panels.getBoundingClientRect();
   const drawn = [...panels.querySelectorAll("canvas, .readout")];
   const parts = [text.box, ...drawn].map((part) => [part, part.getBoundingClientRect()]).filter(([, box]) => box.width);
   const across = Math.max(...parts.map(([, box]) => box.right - origin.left)) + 2 * margin;
   const down = Math.max(...parts.map(([, box]) => box.bottom - origin.top)) + 2 * margin;
-  const whole = node("canvas");
-  const context = sizeCanvas(whole, across, down);
+  const whole = node("canvas"), context = sizeCanvas(whole, across, down);
   context.fillStyle = paint.paper;
   context.fillRect(0, 0, across, down);
   context.font = LABEL_FONT;

@@ -64,8 +64,7 @@ function rescaledText(view) {
 
 /** The sentence on hidden tokens below the picture. @param {View} view */
 export function hiddenLimits(view) {
-  const { model, w, unknown = "" } = view;
-  const hidden = model.get("hidden");
+  const { model, w, unknown = "" } = view, hidden = model.get("hidden");
   if (!hidden.length) return unknown;
   if (!leavesSome(w, hidden)) return `${unknown}All tokens would be hidden, so all are shown. `;
   return `${unknown}${hiddenText(hidden)} ${rescaledText(view)}`;

@@ -115,7 +115,7 @@ export function labelsOf({ names, found }, axis, places, span) {
   const [start, end] = span, labels = axis ? names.columns : names.rows;
   return {
     label: (i) => joined(labels, places[i]), first: Math.ceil(start - 0.5), end: Math.floor(end - 0.5) + 1,
-    found: (i) => places[i].some((token) => found[axis].has(token)),
+    found: (i) => found[axis].size > 0 && places[i].some((token) => found[axis].has(token)),
   };
 }
 

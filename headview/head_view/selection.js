@@ -91,8 +91,7 @@ export const rowsTogether = (view, { rows }) =>
 
 /** The numbers of all rows that are shown as one, summed; null while some are not there. @param {View} view */
 export function rowTogether(view, source) {
-  const places = rowsTogether(view, source);
-  const found = places.map((place) => source.row(place));
+  const places = rowsTogether(view, source), found = places.map((place) => source.row(place));
   if (found.includes(null)) return null;
   if (found.length === 1) return found[0];
   const cells = Float32Array.from(found[0].cells, (_, i) => {
@@ -133,7 +132,7 @@ export function lineMaps(view, shown) {
 }
 
 /** The row or column that holds a token; the nearest one where it is hidden. @param {number[][]} places */
-export const placeOf = (places, token) => Math.max(0, places.findLastIndex(([first]) => first <= token));
+export const placeOf = (places, token) => Math.max(0, places.findLastIndex((group) => group[0] <= token));
 
 /** The row and column of the cursor in a map. @param {View} view @param {Source} source @returns {[number, number]} */
 export const cursorIn = ({ model }, { rows, columns }) =>
@@ -169,8 +168,7 @@ function largestAt(source, row, column) {
 
 /** Say a number of a map: exactly, or about, with what it may be off by. @param {Source} source */
 function numberText(view, source, row, column) {
-  const found = source.row(row);
-  const most = found ? null : largestAt(source, row, column);
+  const found = source.row(row), most = found ? null : largestAt(source, row, column);
   if (most?.value === MASKED) return formatWeight(MASKED);
   if (most) return `at most ${formatWeight(most.value, source.error(most.value))} (${most.block.join(" × ")})`;
   if (!found) return notHere(view, "").trim();

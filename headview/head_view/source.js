@@ -148,11 +148,7 @@ export function remoteSource({ blocks }, spec, set) {
 }
 
 /** Is any of these cells masked, or NaN? */
-function marksIn(cells) {
-  let masked = false, missing = false;
-  for (const cell of cells) cell === MASKED ? (masked = true) : cell !== cell && (missing = true);
-  return { masked, missing };
-}
+const marksIn = (cells) => ({ masked: cells.includes(MASKED), missing: cells.includes(NaN) });
 
 /** Are all tiles of a window there? Asks for none. @param {Source} source @param {Win} win */
 export const hasAll = (source, win, level) => [...tilesIn(source, win, level)].every(([i, j]) => source.has(level, i, j));

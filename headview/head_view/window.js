@@ -66,7 +66,7 @@ export function bringIntoSight(view, row, column) {
 export function windowText(view, win) {
   const [q0, q1, k0, k1] = win, { w: { axes }, size: { queries, keys } } = view;
   const span = (start, end, size) =>
-    `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${size.toLocaleString("en")}`;
+    `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${String(size).replace(/\B(?=(\d{3})+$)/g, ",")}`;
   return showsAll(view, win) ? "" : `${axes[0]} ${span(q0, q1, queries)}, ${axes[1]} ${span(k0, k1, keys)}`;
 }
 
