@@ -7,7 +7,6 @@ number, those of the cube root 12 %. Signed numbers have their codes to both sid
 """
 
 import numpy as np
-import torch
 
 LEVELS = {"uint8": 253, "uint16": 65533, "float32": 0}
 POWER = 3  # a code stands for largest * (code / LEVELS) ** POWER
@@ -33,20 +32,19 @@ def encode(cells: np.ndarray, storage: str, *, signed: bool = False) -> tuple[np
     them stands for, float32 `(...)`: the largest size of a number of each map, 0 where there is none.
     """
     kind = np.dtype(storage).newbyteorder("<")
-    given = torch.from_numpy(np.ascontiguousarray(cells, dtype=np.float32))
-    # A sum is twenty times as fast as a look at each number.
-    special = None if given.sum().isfinite() else ~given.isfinite()
-    plain = given if special is None else given.masked_fill(special, 0)
-    sizes = plain.abs() if signed else plain
-    tops = sizes.amax((-2, -1)).clamp(min=0) if given.numel() else given.new_zeros(given.shape[:-2])
+    # All of it by numpy: torch would wake its threads for each pass, which takes longer than the pass.
+    given = np.ascontiguousarray(cells, dtype=np.float32)
+    known = np.isfinite(given)
+    plain = given if known.all() else np.where(known, given, np.float32(0))
+    tops = (np.abs(plain) if signed else plain).max((-2, -1), initial=0)
     if storage == "float32":
-        codes = given.numpy().astype(kind, copy=False)
+        codes = given.astype(kind, copy=False)
     else:
-        codes = _rounded(plain, tops.clamp(min=torch.finfo(torch.float32).tiny), storage, signed).astype(kind)
-        if special is not None:
-            codes[special.numpy()] = LEVELS[storage] + 2
-            codes[np.isneginf(cells)] = LEVELS[storage] + 1
-    return codes, tops.numpy().astype("<f4")
+        codes = _rounded(plain, np.maximum(tops, np.finfo(np.float32).tiny), storage, signed).astype(kind)
+        if plain is not given:
+            codes[~known] = LEVELS[storage] + 2
+            codes[np.isneginf(given)] = LEVELS[storage] + 1
+    return codes, tops.astype("<f4")
 
 
 def pack(cells: np.ndarray, *, signed: bool) -> bytes:
@@ -55,36 +53,37 @@ def pack(cells: np.ndarray, *, signed: bool) -> bytes:
     return top.tobytes() + codes.tobytes()
 
 
-def _rounded(plain: torch.Tensor, tops: torch.Tensor, storage: str, signed: bool) -> np.ndarray:
+def _rounded(plain: np.ndarray, tops: np.ndarray, storage: str, signed: bool) -> np.ndarray:
     """Return the codes of finite numbers `(..., rows, columns)`, those of `uint8` weights with their sums kept."""
     levels, share = LEVELS[storage], plain / tops[..., None, None]
     half = levels >> 1 if signed else 0
-    # numpy's cube root is several times as fast as torch's power, and knows signs.
-    places = torch.from_numpy(np.cbrt((share if signed else share.clamp_(min=0)).numpy())).mul_(half or levels)
+    places = np.cbrt(share if signed else np.maximum(share, 0, out=share)) * np.float32(half or levels)
     if signed or storage == "uint16":
-        return places.round_().add_(half).to(torch.int32).numpy()
-    codes = places.round().to(torch.uint8)
-    off = codes.float().div_(levels).pow_(POWER).sub_(share).sum(-1)
-    biased = off.abs() > _SUM_MAY_MISS * share.sum(-1)
+        return np.rint(places) + half
+    codes = np.rint(places).astype(np.uint8)
+    root = codes / np.float32(levels)
+    off = (root * root * root - share).sum(-1)  # a power takes six times as long
+    biased = np.abs(off) > _SUM_MAY_MISS * share.sum(-1)
     if biased.any():
-        values = (torch.arange(levels + 1) / levels) ** POWER
+        values = ((np.arange(levels + 1) / levels) ** POWER).astype(np.float32)
         codes[biased] = _balanced(codes[biased], places[biased], values, off[biased])
-    return codes.numpy()
+    return codes
 
 
-def _balanced(codes: torch.Tensor, places: torch.Tensor, values: torch.Tensor, off: torch.Tensor) -> torch.Tensor:
+def _balanced(codes: np.ndarray, places: np.ndarray, values: np.ndarray, off: np.ndarray) -> np.ndarray:
     """Return the codes of rows `(n, columns)` whose values miss the sum by `off`, some moved on by one.
 
     Only what was rounded the wrong way may move, and by no more than what is missing; the least certain goes first.
     """
-    way = -off.sign()[:, None]  # +1: the sum is too small
+    way, most = -np.sign(off)[:, None], np.abs(off)[:, None]  # +1: the sum is too small
     ahead = (places - codes) * way  # how far a number lies ahead of its code in that direction, at most .5
-    moved = (codes + way).clamp_(0, len(values) - 1)
-    steps = (values[moved.long()] - values[codes.long()]).abs_()
-    open_ = (ahead > 0) & (steps <= off.abs()[:, None]) & (steps > 0)
+    moved = np.clip(codes + way, 0, len(values) - 1).astype(np.uint8)
+    steps = np.abs(values[moved] - values[codes])
+    open_ = (ahead > 0) & (steps <= most) & (steps > 0)
     # Weights that are all alike move here and there along the row, not all at its beginning.
-    scattered = (torch.arange(codes.shape[-1]) * 0.618034) % 1 * 1e-3
-    order = (ahead + scattered).masked_fill_(~open_, -1).argsort(-1, descending=True)
-    spent = steps.masked_fill_(~open_, torch.inf).gather(-1, order).cumsum(-1)
-    chosen = torch.zeros_like(open_).scatter_(-1, order, spent <= off.abs()[:, None])
-    return torch.where(chosen, moved.to(torch.uint8), codes)
+    scattered = (np.arange(codes.shape[-1]) * 0.618034) % 1 * 1e-3
+    order = np.where(open_, -ahead - scattered, 1).argsort(-1)
+    spent = np.take_along_axis(np.where(open_, steps, np.inf), order, -1).cumsum(-1)
+    chosen = np.zeros_like(open_)
+    np.put_along_axis(chosen, order, spent <= most, -1)
+    return np.where(chosen, moved, codes)
