@@ -33,6 +33,17 @@ def as_torch_starts() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    """Let torch use so many threads of the CPU inside the `with`, and as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def check_tensor(name: str, x: object) -> None:
     """Refuse anything that is not a tensor: a list, a numpy array, None."""
     if not isinstance(x, Tensor):

@@ -71,7 +71,7 @@ def head_cells(part, sample: int, layer: int, head: int | slice = slice(None), q
     cells = chosen(part.layers[layer]).float()
     if part.allowed[layer] is not None:
         cells = cells.masked_fill(~chosen(part.allowed[layer]), -torch.inf)
-    if cells.numel() and not cells.max() < torch.inf:  # infinite scores can be neither coded nor averaged
+    if cells.numel() and not cells.numpy().max() < torch.inf:  # infinite scores can be neither coded nor averaged
         cells = cells.masked_fill(cells == torch.inf, torch.nan)
     return cells
 

@@ -72,22 +72,22 @@ def measures_of(part, sample: int, own: dict) -> dict[str, np.ndarray]:
 
 def _quick(cells: Tensor, kind: str) -> dict[str, Tensor]:
     """Return what some rows tell of each head of `(h, queries, keys)`."""
-    known = cells.isfinite()
-    sizes = cells.masked_fill(~known, 0).abs()
+    known, sizes = cells.abs() < torch.inf, cells.nan_to_num(0, 0, 0).abs()
     largest = sizes.amax((-2, -1))
     little = LITTLE if kind in ("weights", "part") else LITTLE * largest[:, None, None]
     sparsity = ((sizes < little) & known).sum((-2, -1)).float() / known.sum((-2, -1))  # 0 / 0 is NaN, as it should be
     total, open_ = sizes.sum(-1), known.sum(-1)
-    said = (open_ > 1) & (total > 0) & ~cells.isnan().any(-1) & (kind != "signed")
-    spread = torch.special.entr(sizes / total[..., None]).sum(-1) / open_.float().log()
+    said = (open_ > 1) & (total > 0) & ~cells.amax(-1).isnan() & (kind != "signed")
+    shares = sizes / total[..., None]
+    spread = -(shares * shares.clamp(min=1e-37).log()).sum(-1) / open_.float().log()  # of no share: 0
     entropy = spread.masked_fill(~said, 0).sum(-1) / said.sum(-1)
     return {"entropy": entropy, "sparsity": sparsity, "first token": sizes[..., 0].mean(-1)}
 
 
 def _in_full(cells: Tensor, tokens: Tensor) -> dict[str, Tensor]:
     """Return what `mhalib.heads` measures of each of `(h, T, T)`; NaN where a map or a text has nothing of the kind."""
-    cells = cells.masked_fill(cells == -torch.inf, 0)
-    missing = cells.isnan().flatten(1).any(1)
+    cells = cells.clamp(min=0)  # what is masked, and what rounding put below
+    missing = cells.amax((1, 2)).isnan()
     cells[missing] = torch.eye(len(tokens), dtype=cells.dtype)  # whatever it says is taken back below
     ways: dict[str, Callable[[Tensor], Tensor]] = {
         "previous token": previous_token_score,

@@ -8,8 +8,10 @@ from headview.head_view.labels import is_special
 from headview.head_view.names import short_names, telling_parts
 from headview.head_view.neuron import has_neurons
 from headview.head_view.serve import Blocks
+from mhalib.arguments import torch_threads
 
 
+@torch_threads(1)
 def described(part: Part, blocks: Blocks, number: int) -> dict:
     """Return what a page must know of a part, as JSON."""
     compared = blocks.sides.get("b", blocks.parts)[number]

@@ -109,7 +109,7 @@ def overview(layer: Tensor, side: int, *, allowed: Tensor | None = None, signed:
 
 def _on_all_cores(do, many: range) -> None:
     with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), os.cpu_count() or 1))) as pool:
-        list(pool.map(do, many))
+        list((map if len(many) == 1 else pool.map)(do, many))
 
 
 def largest(cells: np.ndarray, signed: bool, pool) -> np.ndarray:
@@ -127,11 +127,17 @@ def edges_of(shape: Sequence[int], parts: Sequence[int]) -> list[list[int]]:
 
 
 def by_blocks(edges: list[list[int]]):
-    """Return what reduces blocks of maps with these edges, the rows first: numpy's reduceat is slow along them."""
+    """Return what reduces blocks of maps with these edges; numpy's reduceat is slow along rows and in narrow blocks."""
 
     def pool(ufunc: np.ufunc, cells: np.ndarray) -> np.ndarray:
-        bands = [ufunc.reduce(cells[..., start:end, :], axis=-2) for start, end in pairwise(edges[0])]
-        return ufunc.reduceat(np.stack(bands, -2), edges[1][:-1], axis=-1)
+        for axis, ends in zip((-2, -1), map(np.array, edges), strict=True):
+            if (wide := np.diff(ends).max()) <= 4:
+                cells = ufunc.reduce([cells.take(np.minimum(ends[:-1] + i, ends[1:] - 1), axis) for i in range(wide)])
+            elif axis == -2:
+                cells = np.stack([ufunc.reduce(cells[..., start:end, :], axis=-2) for start, end in pairwise(ends)], -2)
+            else:
+                cells = ufunc.reduceat(cells, ends[:-1], axis=-1)
+        return cells
 
     return pool
 

@@ -33,6 +33,7 @@ from headview.head_view.measures import measures_of
 from headview.head_view.neuron import neurons, reasons
 from headview.head_view.pyramid import Pyramid, overview
 from headview.sources import Sources
+from mhalib.arguments import torch_threads
 
 WHOLE_UP_TO = 4_000_000  # weights of a part that travel at once; of more, what is in sight
 EXACT_UP_TO = 40_000_000  # the same where all digits were asked for
@@ -131,6 +132,7 @@ class Blocks:
         part, sample, side = self._place(text)
         return {}, norms(self.sides[side][part], sample).astype("<f4").tobytes()
 
+    @torch_threads(1)
     def _facts(self, text: str) -> Answer:
         part, sample, side = self._place(text)
         small = torch.from_numpy(self.small(part, sample, side))

@@ -33,7 +33,7 @@ from headview.head_view.serve import Blocks
 from headview.head_view.state import SETTABLE, Chosen
 from headview.head_view.structures import missed_by
 from headview.sources import Sources
-from mhalib.arguments import as_torch_starts, check_size
+from mhalib.arguments import as_torch_starts, check_size, torch_threads
 from mhalib.plots import DescribedFigure
 
 _PAGE_MEGABYTES = 4
@@ -175,6 +175,7 @@ class HeadView(Chosen):
             near = get_close_matches(unknown[0], sorted(known), len(known), 0)  # all, the most alike first
             raise TypeError(f"HeadView takes no {unknown[0]!r}; choose from {', '.join(near)}")
 
+        @torch_threads(1)  # several would wake up for each pass over few numbers, which takes longer than the pass
         def parts_of(given, tokens, key_tokens) -> list[Part]:
             return as_parts(given, tokens, key_tokens, mask=mask, num_heads=num_heads, **options)
 

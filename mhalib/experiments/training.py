@@ -7,8 +7,7 @@ better that of `comparison`, the live curve that of `curves`.
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mhalib.arguments import check_size, extra
+from mhalib.arguments import check_size, extra, torch_threads
 from mhalib.experiments.models import seeded
 from mhalib.experiments.tasks import NO_ANSWER
 
@@ -221,17 +220,6 @@ def evaluate(model: nn.Module, task: Task) -> dict[str, float]:
         right += found
         answers += here
     return {"loss": loss / answers, "accuracy": right / answers}
-
-
-@contextmanager
-def torch_threads(number: int) -> Iterator[None]:
-    """Let torch use so many threads of the CPU inside the `with`, and as many as before afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _check(steps: int, batch_size: int, lr: float) -> None:
