@@ -21,8 +21,7 @@ export function isOneText(w) {
 
 /** Make the place of the text, its runs described by `help`. Returns it, for `view.page.text`. @param {View} view */
 export function makeText(view, help) {
-  const { model } = view;
-  const title = node("strong", { class: "title" });
+  const { model } = view, title = node("strong", { class: "title" });
   const direction = choice("Weights", [["from", ""], ["to", ""]], (value) => put(model, "direction", value));
   const bar = node("canvas", { class: "scale", role: "img" });
   const head = node("div", { class: "controls" }, title, direction.box, bar);
