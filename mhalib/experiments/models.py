@@ -81,14 +81,14 @@ class TokenModel(nn.Module):
         num_tokens = tokens.shape[1]
         x = self.token_embedding(tokens) + self.position_embedding.weight[:num_tokens]  # (B, T, d_model)
         mask = causal_mask(num_tokens, device=tokens.device) if causal else None
-        maps = []
+        maps, keep = [], need_weights or mask is None  # without a mask, the fused kernel is slower at these sizes
         for depth, layer in enumerate(self.layers):
-            found = layer(x, mask=mask, need_weights=need_weights)
-            if need_weights:
+            found = layer(x, mask=mask, need_weights=keep)
+            if keep:
                 found, weights = found
                 maps.append(weights)
             x = x + found if depth or around_first else found
-        return x, maps
+        return x, maps if need_weights else []
 
 
 class LookupModel(TokenModel):
