@@ -6,6 +6,7 @@ A name is evidence, not proof: it says what to try first, and nothing of what a 
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 
 import torch
@@ -66,8 +67,12 @@ def _said(module: nn.Module, kind: str) -> list[object]:
     inner = list(module.children())
     owners = [module, *(getattr(module, config, None) for config in ("config", "cfg", "args"))]
     owners += inner if len(inner) == 1 else []
-    owners = [o if isinstance(o, dict) else {n: getattr(o, n, None) for n in SIZES[kind]} for o in owners]
-    return [owner.get(name) for name in SIZES[kind] for owner in owners]
+
+    def told(owner: object, name: str) -> object:
+        with suppress(Exception):  # whatever a property of another's code raises
+            return owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
+
+    return [told(owner, name) for name in SIZES[kind] for owner in owners]
 
 
 # ---------------------------------------------------------------------------------------------------------- inputs
@@ -84,7 +89,7 @@ CONTEXT = re.compile(
 )
 MASK = re.compile(
     r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
-    r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pad$|pad_|_pad$|^bias$|^m$|^is_pad|^present$|^real$|^observed$|^cu_|^ptr$"
+    r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pad$|pad_|_pad$|^bias$|^m$|^is_(pad|token|word)|^present$|^real$|^observed$|^cu_|^ptr$"
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"

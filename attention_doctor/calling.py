@@ -92,6 +92,7 @@ class Mask:
         text += f".repeat_interleave({self.folded}, 0)" if self.folded > 1 else ""
         kinds = {
             "additive": f"x.new_zeros({text}.shape).masked_fill(~{text}, -torch.inf)",
+            "lowered": f"x.new_zeros({text}.shape).masked_fill(~{text}, -1.0)",  # a bias, which hides nothing
             "blocked": f"~{text}",
             "float01": f"{text}.to(x.dtype)",
         }

@@ -122,8 +122,8 @@ mask-rank: it takes one form of a mask only
   broadcast, too. Notebook 04.
 several-layers: it behaves like several layers one after another
   In a stack a hidden token is reached by way of a third one, and the mask of each layer may still be right.
-mask-unread: it takes a mask and never reads it
-  So some keep the signature of others; a caller is not told that the mask hides nothing. Notebook 04.
+mask-unread: it takes a mask, or a context, and never reads it
+  So some keep the signature of others; a caller is not told that it changes nothing. Notebook 04.
 empty-row-refused: it refuses a query that may see no key
   Zeros would do as well, and spare the caller a special case. Notebook 04.
 empty-row-nan: a query with no key gives NaN, and nothing else does

@@ -124,6 +124,16 @@ def _source_of(kind: Callable) -> str:
         return ""
 
 
+def _is_code(comment: str) -> bool:
+    """Whether a comment is a line of code that somebody has put out of use."""
+    try:
+        lines = ast.parse(comment).body
+    except SyntaxError:
+        return False
+    calls = (part for line in lines if isinstance(line, ast.Assign | ast.Expr) for part in ast.walk(line.value))
+    return any(isinstance(part, ast.Call) for part in calls)
+
+
 def docs_of(target: Callable) -> Docs:
     """Return the words of a layer or a function; empty where its source is not at hand, or is torch's own."""
     function = target.forward if isinstance(target, nn.Module) else target
@@ -137,8 +147,9 @@ def docs_of(target: Callable) -> Docs:
         if type(owner).__module__.startswith("torch."):
             return Docs("", "", name)
     code = "\n".join(_source_of(kind) for kind in kinds[::-1] if _source_of(kind))
-    words = ["".join(found).strip() for found in _WORDS.findall(code)]
+    words = [said for found in _WORDS.findall(code) if not _is_code(said := "".join(found).strip())]
     words += [inspect.getdoc(kind) or "" for kind in kinds if not _source_of(kind)]
-    parts = {type(part) for part in owner.modules()} - {type(owner)} if isinstance(owner, nn.Module) else ()
-    inside = [_source_of(kind) for kind in parts if not kind.__module__.startswith("torch.")]
+    parts = {type(part) for part in owner.modules()} - {type(owner)} if isinstance(owner, nn.Module) else set()
+    parts |= {type(held) for held in vars(owner).values() if callable(held)} if parts else set()  # such as a processor
+    inside = [_source_of(kind) for kind in parts if not kind.__module__.startswith(("torch.", "builtins"))]
     return Docs("\n".join(dict.fromkeys(words)), code, name, "\n".join(sorted(inside)))

@@ -267,11 +267,13 @@ def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list
         with suppress(Crash):
             exam = Exam(patient.calling(given), batch, T)
             ways.append(exam.patient)
+            if not patient.docs.reads(name):
+                report.say("mask-unread", f"{name} is an argument that nothing in it reads.")
+                continue
             for law, j in product((order, corner, inputs), range(len(exam.first.steps))):
                 if said := law(exam, j):
                     report.say(said[0], f"with {name}: {said[1]}")
-            if patient.docs.reads(name):
-                outside.depends_on_its_context(exam.patient, T, report)
+            outside.depends_on_its_context(exam.patient, T, report)
     for name in [n for n in left_out if ABOUT_PLACES.search(n) and n not in call.masks]:
         for value in [Filler("torch.flip(x, (-1,))" + AXES[call.axes][0]), *further(name, patient.head_dim)]:
             given = patient.calling(replace(call, also=call.also | {name: value}))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attention_doctor import argument_names as names
 from attention_doctor.cache import empty_caches
 from attention_doctor.calling import AXES, BATCH_BEHIND, ORDER, Adapted, Mask, adapt, name_of, parameters_of
+from attention_doctor.look import seeing
 from attention_doctor.patient import Patient
 from attention_doctor.try_call import LENGTHS, Tries
 
@@ -74,6 +75,8 @@ class _Search(Tries):
         # Masks of what is not there, such as mem_mask where mem may be left out.
         bare = [re.sub(r"_(hidden|states?|outputs?|input).*", "", n) for n in absent if names.CONTEXT.search(n)]
         stems = [*absent, *(name[:-1] for name in absent), *(rf"{stem}\w*" for stem in bare)]
+        apart = any(names.role_of(name) in ("context", "keys") for name in absent)  # other keys, which are not there
+        stems += [r"(context|memory|encoder|cross)\w*"] * (apart and len(self.inputs) == 1)
         of_absent = rf"({'|'.join(stems)})_(mask|lens|lengths)"
         self.masks = [p for p in self.named if p not in [q for _, q in self.inputs] and self._is_mask(p)]
         self.masks = [p for p in self.masks if not re.fullmatch(of_absent, p.name)]
@@ -91,6 +94,9 @@ class _Search(Tries):
         self.turned = [self.head_dim, *said, self.head_dim // 2, self.head_dim // 4]  # features of a head
         required = [*(p for _, p in self.inputs), *(p for p in self.masks if p.default is p.empty)]
         self.wanted = [p for p in self.named if p in self.needed + required]
+        # Of q, k, v alone four axes are heads, and no picture.
+        self.bare = len(self.inputs) == 3 and not [*self.module.parameters()]
+        self.layouts = [axes for axes in AXES if not (self.bare and "H" in axes)]
         self.of_names: dict[str, list] = {}  # what is known to be meant by a name, as text or value
         self.tries = TRIES
         self.beside = {  # it has the shape of that one
@@ -189,7 +195,7 @@ class _Search(Tries):
         # Of a vector for each of T samples nobody could tell what no batch is.
         not_here = ["H W B d"] + ["T B d"] * (not any(p in self.masks for p in others)) + ["T d"] * bool(self.unknown)
         not_here += [axes for axes in AXES if "H" in axes] * (T == LENGTHS[0])  # pictures have several rows
-        for axes in [axes for axes in AXES if axes not in not_here]:
+        for axes in [axes for axes in self.layouts if axes not in not_here]:
             tried = {p: self._values(p, axes) for p in others}
             if self.unknown and len(self.unknown) == 1 == len(self.inputs):  # perhaps other tokens
                 tried[self.unknown[0]] = names.tokens(self.widths[:4])
@@ -199,9 +205,12 @@ class _Search(Tries):
                 return self._finished(form, T)
         return None
 
-    def _finished(self, form: Adapted, T: int) -> Adapted:
-        """Return a form that runs with all that is to be known of it."""
+    def _finished(self, form: Adapted, T: int) -> Adapted | None:
+        """Return a form that runs with all that is to be known of it; None where it ran by chance."""
         form = replace(form, lengths=self._lengths(form, T))
+        of_heads = form.axes == "T d" and {*form.lengths} == {1, self.num_heads}
+        if of_heads or (self.bare and form.lengths == (self.d_model,)):  # it fitted another axis by chance
+            return None
         if self._batch_behind(form, T):
             before, form = form.axes, self._turned(replace(form, axes=BATCH_BEHIND[form.axes]), T)
             said = getattr(self.patient.call.target, "batch_first", None) is False
@@ -222,10 +231,11 @@ class _Search(Tries):
         if not others:
             return None
         self.tries = TRIES
-        layouts = [axes for axes in AXES if axes not in ("T B d", "H W B d", "T d")]
+        layouts = [axes for axes in self.layouts if axes not in ("T B d", "H W B d", "T d")]
         layouts.sort(key=lambda axes: (axes != "B T d", "," not in axes))
         usual, unusual = ["B T d", names.Filler("x[:, 0]")], [*layouts[1:], "T d"]
-        pictures = ("B T d", "B d H W", "B H W d")  # of several rows, or so many as errors speak of
+        # Of several rows, or of so many as errors speak of.
+        pictures = [axes for axes in ("B T d", "B d H W", "B H W d") if axes in self.layouts]
         stages = [(6, 0, usual), (6, 1, usual[:1]), (6, 0, unusual)]
         stages += [(n, 0, pictures) for n in (16, *self._hinted(2))]
         for T, skipped, starts in stages:
@@ -347,9 +357,15 @@ class _Search(Tries):
             made_up=tuple(p.name for p in given if p not in sure),
         )
 
+    def _attends(self) -> bool:
+        """Whether the usual call shows anything that attention is made of."""
+        with seeing(self.module) as seen:
+            self._answer(self.patient.call, self.batch, LENGTHS[0])
+        return seen.met
+
     def refused(self) -> Adapted:
         """Return the usual call of a layer that is known to fit, for the laws to show what it does; else ask."""
-        if self.our_form or (self.unmerged and len(self.wanted) == len(self.inputs)):
+        if self.our_form or (self.unmerged and len(self.wanted) == len(self.inputs) and self._attends()):
             return replace(self.patient.call, masks={p.name: [Mask(p.name)] for p in self.masks})
         name, wanted = name_of(self.patient.call.target), ", ".join(p.name for p in self.named)
         no_way = f"no way of calling {name}({wanted}) was found"

@@ -60,6 +60,23 @@ def split(exam: Exam, j: int) -> Said:
     return (what, "they are no moved rows of a projection") if unknown else None
 
 
+def whole(exam: Exam, j: int) -> Said:
+    """Hold that the numbers of a token stay together where they do not come along the last axis."""
+    entered, t = exam.first.entered, exam.T // 2
+    shape = (exam.B * exam.T, exam.patient.d_model)
+    if j or exam.patient.call.axes[-1] == "d" or exam.convolved or entered is None or entered.shape != shape:
+        return None
+    one = exam.spread * exam.patient.noise(exam.B, 1, 43).sign()
+    other = exam.look([torch.cat([x[:, :t], x[:, t : t + 1] + one, x[:, t + 1 :]], 1) for x in exam.x]).entered
+    far = (other - entered).abs()
+    features = (far > 0.2 * far.max()).sum(1)  # a norm over all tokens moves the others, too, but little
+    rows, most = int((features > 0).sum()) // exam.B, min(exam.T, shape[1])
+    if rows > 4 and rows > 0.9 * most and int(features.max()) <= 2 * math.ceil(shape[1] / exam.T):
+        where = f"the numbers of token {t} stand in {rows} rows of what is projected first"
+        return "mixes-tokens", f"{where}: a view has cut what a transpose should turn."
+    return None
+
+
 def samples(exam: Exam, j: int) -> Said:
     """Hold that the queries of a map are of one sample, and so its keys, and its values."""
     for name in "qkv":
@@ -114,16 +131,16 @@ def pairs(exam: Exam, j: int) -> Said:
     if (
         step.depth
         or step.used.shape != shape
-        or not (once and step.scores.numel() == math.prod(shape) > 0)
+        or not (once and step.maps is not None and math.prod(shape))
         or not exam.patient.docs.says(r"rel\w*[ _-]?(shift|pos)|skew", within=True)
         or exam.patient.docs.says("conv2d")  # over scores, as in multi-token attention
         or any(bool((exam.tokens[n] == MANY).any()) for n in range(step.before))  # it is made of what is mixed before
     ):
         return None
     other = exam.look([torch.cat([x[:, :r], x[:, r : r + 1].roll(1, -1), x[:, r + 1 :]], 1) for x in exam.x]).steps
-    if len(other) != len(exam.first.steps) or other[j].scores.shape != step.scores.shape:
+    if len(other) != len(exam.first.steps) or other[j].maps is None:
         return None
-    change = (other[j].scores - step.scores).double().reshape(shape)
+    change = (other[j].maps[0] - step.maps[0]).double()
     change = change - change.diagonal(0, 1, 2)[..., None]  # what is taken off a whole row, such as its largest
     change = torch.where((step.used > 0) & (other[j].used > 0), change, 0.0).abs()
     change[:, r] = change[:, :, r] = 0.0
@@ -146,6 +163,7 @@ def fillers(exam: Exam, j: int) -> Said:
     """
     call = exam.patient.call
     made = call.masks or any(map(callable, call.also.values()))  # of such keys may be made, and masks may hide them
+    made = made or exam.patient.docs.says("block_?mask", within=True)
     if call.axes not in ("B T d", "T B d", "B d T") or made or (of_each := _of_no_token(exam, j)) is None:
         return None  # around a picture many leave them so
     if not (many := int(of_each.sum())):
@@ -173,13 +191,13 @@ def _of_no_token(exam: Exam, j: int) -> Tensor | None:
 def constants(exam: Exam, j: int) -> Said:
     """Hold that scores which are one number whatever queries and keys are, or that less than else, get no weight."""
     step, shape = exam.first.steps[j], exam.first.steps[j].used.shape
-    if step.raw is None or step.raw.shape != shape or step.scores.numel() != shape.numel():
+    if step.raw is None or step.raw.shape != shape or step.maps is None:
         return None
     other = exam.look([x.roll(1, -1) for x in exam.x]).steps
     later = torch.ones(shape).triu(1) > 0
     patterns = []
     for one in (step, other[j]) if len(other) == len(exam.first.steps) and other[j].raw.shape == shape else ():
-        scores = one.scores.reshape(shape).double()
+        scores = (one.scores.reshape(shape) if one.maps is None else one.maps[0]).double()
         values, counts = scores.unique(return_counts=True)
         patterns.append(scores == values[counts.argmax()])
         low = scores - one.raw.double() * (one.of_scores.factor or torch.nan)
@@ -193,7 +211,7 @@ def constants(exam: Exam, j: int) -> Said:
     judged = there & ~there.all(-1, keepdim=True)  # in a row of nothing else it is as it must be
     if int(judged[0].sum()) < 3 or not float(step.raw[there].std()) > 1e-6:
         return None
-    if not (weight := float(step.soft.reshape(shape)[judged].max())) > 1e-6:
+    if not (weight := float(step.maps[1][judged].max())) > 1e-6:
         return None
     code = "future-leak" if there.equal(later) else "mask-leaks"
     one = "of all later tokens" if there.equal(later) else f"of {int(there[0].sum())} cells of each map"
@@ -368,9 +386,9 @@ def scale(exam: Exam, j: int) -> Said:
 
 def _falls(step: Step) -> bool:
     """Whether scores are a curve of the products alone, one for all heads, that goes down as well as up."""
-    if step.raw is None or not step.raw.numel() == step.scores.numel() == step.used.numel():
+    if step.raw is None or step.raw.numel() != step.used.numel() or step.maps is None:
         return False
-    raw, scores, seen = (x.double().flatten() for x in (step.raw, step.scores, step.used))
+    raw, scores, seen = (x.double().flatten() for x in (step.raw, step.maps[0], step.used))
     scores = scores[seen > 0][raw[seen > 0].argsort()]
     ranks = scores.argsort(stable=True).argsort().diff()  # which no single score rules
     steps, n = ranks.abs(), len(ranks)
@@ -385,7 +403,7 @@ def _by_own_keys(step: Step, samples: int) -> bool:
     What stands in them beside, such as a table of positions, is the same for two samples, and their difference tells.
     """
     shape = step.used.shape
-    if step.raw is None or step.raw.shape != shape or step.scores.numel() != shape.numel() or samples < 2:
+    if step.raw is None or step.raw.shape != shape or step.maps is None or samples < 2:
         return False
     if step.q.shape != step.k.shape or shape[0] % samples or not bool((step.used > 0).any()):
         return False
@@ -393,7 +411,7 @@ def _by_own_keys(step: Step, samples: int) -> bool:
     uneven = bool(((k.std(-1) / k.mean(-1)) > 1e-3).all() and k.min() > 0)  # a key of zeros alone makes no difference
     cosines = (step.raw.double() / (q * k)[..., None]).view(of)
     seen = (step.used > 0).view(of)[:2].all(0) & ~torch.eye(*shape[1:], dtype=torch.bool)  # there both say the same
-    one, other = (x[0] - x[1] for x in (cosines, step.scores.view(of).double()))
+    one, other = (x[0] - x[1] for x in (cosines, step.maps[0].view(of).double()))
     one, other = (torch.where(seen, x, 0.0) for x in (one, other))
     middle = (other / one).nanmedian(-1, keepdim=True).values.nanmedian(-2, keepdim=True).values  # one for each map
     near = (other - middle * one).abs() <= 1e-4 * other.abs().amax((-2, -1), keepdim=True)
@@ -504,7 +522,7 @@ def groups(exam: Exam, j: int) -> Said:
 
 PLACES = {  # what tells places apart, by its words
     "rotary": r"rotary|rotate|(?<![a-z])rope(?![a-z])",
-    "slopes": r"alibi|\bslopes?\b",
+    "slopes": r"alibi|(?<!negative )\bslopes?\b",
     "tables": r"relative_attention_bias|relative_position_(bias|index)|compute_bias",
     "shifts": r"skew|rel(ative)?_?shift",
 }
@@ -606,7 +624,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
     return max(spread, default=math.inf)
 
 
-LAWS = [split, samples, order, corner, pairs, fillers, constants, windows, inputs]
+LAWS = [split, whole, samples, order, corner, pairs, fillers, constants, windows, inputs]
 LAWS += [merge, shares, scale, modes, twins, groups, positions]
 
 

@@ -9,6 +9,8 @@ weights, of weights and values a product makes what the heads write. A fused ker
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import permutations
 
 import torch
 from torch import Tensor, nn
@@ -81,6 +83,16 @@ class Step:
     before: int = 0  # how many projections were made before
     merged: Tensor | None = None  # the rows that the next projection reads, (rows, features)
 
+    @cached_property
+    def maps(self) -> tuple[Tensor, Tensor] | None:
+        """What entered the softmax and came out of it, as maps, of which an einsum may turn the axes."""
+        shape, axes, both = self.used.shape, range(self.scores.ndim), (self.scores, self.soft)
+        if any(x.numel() != self.used.numel() for x in both):
+            return None
+        turns = (turn for turn in permutations(axes) if torch.equal(self.soft.permute(turn).reshape(shape), self.used))
+        turn = next(turns, axes if three(self.scores).shape == shape else None)
+        return turn and tuple(x.permute(*turn).reshape(shape) for x in both)
+
     @property
     def depth(self) -> int:
         """How many steps lie before it."""
@@ -114,6 +126,8 @@ class Seen:
     twice: bool = False  # a softmax of weights
     over: list[int] = field(default_factory=list)  # how many numbers each softmax ran over
     other: bool = False  # a softmax met values in a way that is not followed
+    entered: Tensor | None = None  # the rows that the first projection reads, (rows, features)
+    met: bool = False  # what is made of tokens was multiplied by what is made of tokens, as queries by keys
 
 
 class Look(TorchDispatchMode):
@@ -207,6 +221,8 @@ class Look(TorchDispatchMode):
         if lead.kind in FOLLOWED:
             lead = infos[0][1]
             if name in FOLLOWED[lead.kind] and all(info.kind == lead.kind or x.numel() <= 1 for x, info in infos):
+                if storage(infos[0][0]) in self._parameters:  # as 1 + weight is
+                    self._parameters.add(storage(made))
                 self.put(made, replace(lead, factor=self._times(name, args, lead)))
             return None
         if lead.kind == "exp" and name in OVER and len(infos) > 1 and infos[1][1].kind == "exp":
@@ -306,6 +322,7 @@ class Look(TorchDispatchMode):
                 rows += scores.sum(-1, keepdim=True)
             self.put(out, Info("head", (), far=True, depth=depth + 1))
         else:
+            self.seen.met = True
             self._products.append((kept(three(a)), kept(three(b.mT)), one, two, kept(three(out))))
             self.put(out, Info("product", (len(self._products) - 1,), alpha, depth=depth))
 
@@ -320,6 +337,8 @@ class Look(TorchDispatchMode):
         for n in info.of if info.kind == "head" else ():
             if self.seen.steps[n].merged is None:
                 self.seen.steps[n].merged = kept(x.reshape(-1, x.shape[-1]))
+        if not self.seen.projections:
+            self.seen.entered = kept(x.reshape(-1, x.shape[-1]))
         self.seen.projections.append(kept(rows.reshape(-1, rows.shape[-1])))
         self._shake("projection", number, rows, (rows.shape[:-1].numel(),))
         return self.put(out, Info("projection", (number,), factor, depth=info.depth))

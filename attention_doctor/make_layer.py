@@ -62,8 +62,8 @@ def _arguments(kind: type, sizes: dict[str, object], config: object = None) -> d
         elif size is not None and (needed or (p.name in CORE and p.default is not None)):
             found[p.name] = size
         elif needed:
-            some = re.match(r"num_|n_", p.name) is not None and "layer" not in p.name  # of induced points, of slots
-            found[p.name] = 3 if some else GUESSES.get(p.annotation, 0 if "layer" in p.name else None)
+            some = re.match(r"num_|n_", p.name) and (1 if "layer" in p.name else 3)  # layers; induced points, slots
+            found[p.name] = some or GUESSES.get(p.annotation, 0 if "layer" in p.name else None)
     return found
 
 

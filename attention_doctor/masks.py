@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attention_doctor.argument_names import OF_OTHERS
 from attention_doctor.calling import Mask, picture
 from attention_doctor.exam import Exam, moved
 from attention_doctor.look import Seen
@@ -23,6 +24,7 @@ from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 NOTHING = 1e-9  # a weight below is none
+BIASES = r"attn_bias|attention_bias|prior|added\W+to the (logits|scores)|position\w* bias|alibi"
 PREFIX = r"prefix|bi-?directional"
 OF_DTYPE = re.compile("bool|dtype|Float|Long")  # in what is raised where a mask has another form than is meant
 OF_SHAPE = re.compile(r"size|shape|dimension|expand|broadcast|must match")
@@ -143,7 +145,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     without = [n for n, value in exam.patient.call.also.items() if value is None and re.search("kv|memory|context", n)]
     leaks, windowed, most = bool(later.any()), own and not bool(sees.all()), int(sees.sum(-1).max())
     one_more, one_less = later.equal(full.triu(1) & ~full.triu(2)), sees[1:].equal(full.tril(-1)[1:])
-    apart = T > 2 and sees.equal(full.tril().triu())
+    apart = T > 2 and sees.equal(full.tril().triu()) and alone and exam.first.met
     unused = bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any())
     block = _block(exam, later) if own and not exam.patient.call.causal else 0
     late = _moved_by_later(exam) if alone else ""
@@ -155,7 +157,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
         (past and one_more and T > 3 and alone, "future-leak", "each query sees the keys up to the one after its own."),
         (leaks and one_less, "future-leak", "a query sees the tokens before its own, the first sees later ones."),
         (mirrored and not bool(earlier.any()) and alone, "future-leak", "each query sees none before its own."),
-        (apart and alone and not without, "no-mixing", "each output depends on its own token alone."),
+        (apart and not without, "no-mixing", "each output depends on its own token alone."),
         (T > 2 and exam.flat and unused, "key-unused", f"{T} queries see every key but the last, number {T - 1}."),
         (past and not leaks and not causal, "causal", "no output depends on a later token."),
         (windowed and not past and not mirrored, "window", f"a query sees {most} of {T} keys at most."),
@@ -235,7 +237,7 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
     ran, raised = [], []
     for form in forms:
         if form.rank == 1 and form.over == "keys" and any(tried.form.rank > 1 for tried in ran):
-            break  # one for all samples is tried where none for each is taken
+            continue  # one for all samples is tried where none for each is taken
         try:
             ran.append(tried := _try(exam, form, base))
         except Crash as crash:
@@ -265,15 +267,36 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
         return None
     best = _meant(ran, said)
     nothing = exam.patient.calling(replace(call, mask=None, also=call.also | {name: object()}))
-    if best.code == "mask-ignored" and len(call.masks) > 1 and not fails(nothing, exam.x[0]):
-        report.say(name, "nothing reads it as the layer is made here")
+    off = [n for m in exam.patient.module.modules() for n, held in vars(m).items() if held is False and "mask" in n]
+    unread = len(call.masks) > 1 and not fails(nothing, exam.x[0])
+    if best.code == "mask-ignored" and (off or unread):
+        why = f"{off[0]} is False" if off else "nothing reads it"
+        report.say(name or "masks", f"{why} as the layer is made here")
     elif best.code == "mask-ignored" and name and not docs.reads(name):
         report.say("mask-unread", f"{name} is an argument that nothing in it reads.")
     elif best.code:
         report.say(best.code, f"{name}: {best.evidence}" if len(call.masks) > 1 and name else best.evidence)
+    elif best.hid and best.form.kind == "additive" and (said := _diluted(exam, best.form)):
+        report.say("wrong-scale", f"{name or 'the mask'}: {said}")
     elif not best.hid:
         report.say(name or "masks", best.evidence or "neither weights nor outputs tell which key is hidden")
     return best.form
+
+
+def _diluted(exam: Exam, form: Mask) -> str:
+    """Say with which factor what is added to scores arrives in them, where that is another than 1."""
+    if not exam.patient.docs.says(BIASES):  # what hides with -inf hides at any scale
+        return ""
+    mask = next(iter(masks_for(exam, form).values()))
+    before, after = (exam.look(mask=each, form=replace(form, kind="lowered")).steps for each in (mask | True, mask))
+    for one, two in zip(before, after, strict=False):
+        logs = two.used.double().log() - one.used.double().log()
+        lowered = logs - logs.amax(-1, keepdim=True)  # what a whole row shares changes nothing
+        by = float(lowered.min())
+        near_either = (lowered.abs() < 1e-3) | ((lowered - by).abs() < 1e-3)
+        if one.depth == 0 and -0.99 < by < -0.01 and bool(near_either.all()):
+            return f"where it says -1, the scores are lower by {-by:.3g}: it is added before they are scaled."
+    return ""
 
 
 def examine_joined(exam: Exam, report: Report) -> None:
@@ -344,6 +367,8 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
             if form.shows in ("keys", "prefix") and not exam.patient.docs.says(PREFIX):
                 text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
                 return Tried(form, "future-leak", text)
+        if bool((base.sees & ~free.sees).any()) and free.sees.equal(base.sees.tril()):
+            return Tried(form, "", "whatever it holds, with it later tokens are hidden: it is a switch", hid=False)
     replaces, hid, steps = form.always or base is None, False, exam.first.steps
     mixed = any(step.of_weights.far for step in steps)  # heads that talk make of -inf what they like
     before = free if replaces else base
@@ -376,13 +401,14 @@ def _opens(exam: Exam, mask: Tensor, before: Sight, found: Sight | None) -> bool
 def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: Sight) -> str:
     """Say what else than which keys are hidden a mask may say, by what it does; "" where nothing else explains that."""
     patient, call, of_tokens = exam.patient, exam.patient.call, mask[:, 0]
+    others = [n for n, forms in call.masks.items() if n != form.name]
     if call.stated:
         return ""
     if form.shows in ("keys", "prefix") and exam.inputs > 1 and not bool(of_tokens.all()):
         same = (found.out - free.out).abs().amax(-1) <= patient.rounding(free.out)
-        if bool(same[of_tokens].all()) and not bool(found.out[~of_tokens].any()):
-            return "it hides the outputs of queries, and no keys"
-    others = [n for n, forms in call.masks.items() if n != form.name]
+        of_keys = any(OF_OTHERS.search(other or "") for other in others)  # there is one for these
+        if bool(same[of_tokens].all()) and (of_keys or not bool(found.out[~of_tokens].any())):
+            return "it hides queries, and no keys"
     together = patient.calling(replace(call, also=call.also | {n: replace(form, name=n).open for n in others}))
     before, after = (exam.look(mask=each, form=form).steps for each in (torch.ones_like(mask), mask))
     for one, two in zip(before, after, strict=False) if not bool((free.sees & ~found.sees).any()) else ():

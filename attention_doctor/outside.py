@@ -19,6 +19,9 @@ from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 from headview.eye import tensors
 
+DRAWS = {"randn", "randn_like", "normal", "normal_", "randperm", "exponential_"}  # slots, rotations, orders: on purpose
+DROPS = {"bernoulli", "bernoulli_", "native_dropout", "rand", "rand_like", "uniform_"}
+
 
 def runs(patient: Patient, batch: int, T: int, report: Report) -> int:
     """Return a number of tokens at which the layer runs; look at the shape and the numbers of its output."""
@@ -96,6 +99,10 @@ def repeats_itself(patient: Patient, batch: int, T: int, report: Report) -> None
     before = patient(x)
     for _ in range(3):
         if off := _off(patient, patient(x), before):
+            with Read() as read:
+                patient(x)
+            if read.names & DRAWS and not read.names & DROPS:
+                raise Crash("it begins with numbers drawn at random", "all but that it runs")
             seen = f"the same input gave outputs that differ by up to {off}; nothing else was examined, since every"
             return report.say("not-deterministic", f"{seen} comparison would fail.")
     for p in parameters_of(patient.call.target).values():  # a switch, or a number, that is another for one call alone
@@ -293,15 +300,17 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
 
 
 class Read(TorchDispatchMode):
-    """Notes which storages the operations of a call read."""
+    """Notes the operations of a call, and which storages they read."""
 
     supports_higher_order_operators = True
 
     def __init__(self):
         super().__init__()
         self.storages: set[int] = set()
+        self.names: set[str] = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.name().partition("::")[2].partition(".")[0])
         self.storages |= {storage(x) for x in tensors(args, kwargs or {})}
         return func(*args, **kwargs or {})
 
@@ -310,7 +319,8 @@ def _is_named(module: nn.Module, name: str) -> bool:
     """Whether the methods of each module on the way to a parameter, but for those that fill it, name the next part."""
     for part in name.split("."):
         if not type(module).__module__.startswith("torch."):
-            held = (item for kind in type(module).__mro__[::-1] for item in vars(kind).items())
+            kinds = [type(v) for v in vars(module).values() if callable(v)]  # such as a processor
+            held = (item for kind in (*type(module).__mro__[::-1], *kinds) for item in vars(kind).items())
             methods = {n: unwrap(f) for n, f in held if hasattr(f, "__code__")}
             if not any(_names(f.__code__, part) for n, f in methods.items() if not re.search(r"init|reset|load", n)):
                 return False

@@ -278,7 +278,7 @@ def _restored(module: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(parameter.is_floating_point())
     torch.default_generator.manual_seed(0)
     for name, parameter in module.named_parameters():  # a gate, or a norm, that is shut at first is opened
-        if parameter.is_floating_point() and not re.search(BIAS, name) and not bool(parameter.any()):
+        if parameter.is_floating_point() and not re.search(BIAS, name) and not bool((parameter.abs() > 1e-5).any()):
             nn.init.normal_(parameter, std=0.1) if parameter.ndim > 1 else nn.init.constant_(parameter, 0.1)
     try:
         yield

@@ -71,10 +71,10 @@ class Tries:
                     return None
                 break  # a layer of one number of tokens
             for output, part in parts(result):
-                if part.is_floating_point():
+                if part.is_floating_point() and part.ndim:
                     shapes.setdefault(output, []).append((tuple(turned_back(part, form.axes).shape), tokens))
         first = {output: seen[0][0] for output, seen in shapes.items()}
-        whole = [o for o, seen in shapes.items() if all(shape == (many, n, first[o][-1]) for shape, n in seen)]
+        whole = [o for o, seen in shapes.items() if all(shape == (many, n, *first[o][-1:]) for shape, n in seen)]
         same = [o for o, seen in shapes.items() if len({shape for shape, _ in seen}) == 1]
         axes = max(3, len(form.axes.partition(",")[0].split()) - 1)
         few = [o for o in same if first[o][0] == many and len(first[o]) <= axes and first[o][1:-1] != (T,)]

@@ -11,6 +11,7 @@ from attention_doctor import adapt, examine
 from tests.helpers.layers_base import KeyMask, Layer, varied
 from tests.helpers.layers_beyond import BEYOND
 from tests.helpers.layers_calls import Cached
+from tests.helpers.layers_libraries import LIBRARIES, SlotsAtRandom
 from tests.helpers.layers_strangers import STRANGE
 
 
@@ -406,6 +407,7 @@ KINDS = [  # a healthy kind, what spoils it, and the code
     (InSlots, {"empty": True}, "cache-differs"),
     *STRANGE,
     *BEYOND,
+    *LIBRARIES,
 ]
 
 
@@ -444,3 +446,8 @@ def test_what_was_seen_of_them_is_said():
 
 def test_a_mask_of_one_axis_can_be_declared():
     assert examine(adapt(MissingDays(32, 4), mask_rank=1, mask_over="keys"), 32, 4).ok
+
+
+def test_what_is_drawn_at_random_on_purpose_is_not_examined_and_not_accused():
+    assert "numbers drawn at random" in str(examined(SlotsAtRandom).not_examined)
+    assert examined(SlotsAtRandom).ok
