@@ -82,10 +82,10 @@ INPUTS = {  # roles by name
     "keys": r"(x_?|inputs?_?)?(k|keys?)(_(states|in|input|src|seq))?",
     "values": r"(x_?|inputs?_?)?(v|values?)(_(states|in|input|src|seq))?",
     "context": r"(x_?|inputs?_?)?(kv|key_value(_states)?|kv_(input|states|in)|memory(_bank)?|mem|context|ctx|cond|c|"
-    r"src|source|y|enc\w*|encoder_\w+|other|latents?_kv|x2|xb|b|z)",
+    r"src|source|y|enc\w*|encoder_\w+|other|latents?_kv|x2|xa|xb|b|z)",
 }
 CONTEXT = re.compile(
-    r"^(context|encoder_hidden_states|encoder_outputs?|key_value_states|memory|x_kv|kv_input|kv_states|cond|mem)$"
+    r"^(context|encoder_hidden_states|encoder_outputs?|key_value_states|memory|x_kv|kv_input|kv_states|cond|mem|xa)$"
 )
 MASK = re.compile(
     r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
@@ -93,7 +93,7 @@ MASK = re.compile(
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
-    r"cross|context|^(k|kv|key|q|query)_mask|_ids$|causal|max_|^seq_len|^rel|window"
+    r"cross|context|logit|^(k|kv|key|q|query)_mask|_ids$|causal|max_|^seq_len|^rel|window"
 )
 OF_OTHERS = re.compile(r"(memory|encoder|context|cross|kv|key|src)\w*(mask|len|pad|valid)")  # keys of another input
 CACHE = re.compile(r"past|cache|incremental|^prev(ious)?_(kv|state|key)s?|^kv_(store|state)", re.IGNORECASE)

@@ -33,7 +33,7 @@ _SCORES = re.compile(r"inf\b|negative|-?1e\d|score|logit|softmax|fill", re.IGNOR
 _ADDED = re.compile(r"\badditive|mask is added|added to the (?:raw )?scores", re.IGNORECASE)
 _SHAPE = re.compile(r"[(\[](?:\w+\s*,\s*)*(?:(\w+)\s*,\s*\1|\w*q\w*\s*,\s*\w*k\w*)[)\]]", re.IGNORECASE)
 _BATCH = r"(?:b|bs|bsz|n_?batch\w*|batch(?:_size)?)"
-_TIME = r"(?:t|l|s|n|seq\w*|time|length|tokens|\w*_len|num_tokens)"
+_TIME = r"(?:t|l|s|n|seq\w*|time|length|tokens|\w*_len|num_(?!head|kv)\w+|fields|patches|frames|nodes|steps|points)"
 _WORDS = re.compile(r"\"\"\"(.*?)\"\"\"|'''(.*?)'''|#([^\n]*)", re.DOTALL)
 _SIGNATURE = re.compile(r"def \w+\((.*?)\)\s*(?:->[^:]*)?:", re.DOTALL)
 

@@ -232,13 +232,14 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
         chosen = meant()
     if not masks:
         report.say("masks", "the layer takes none")
+    unclear = [entry.partition(":")[0] for entry in report.not_examined]
     for form in chosen[:1]:
         if form.shows in ("prefix", "documents"):
             report.say(f"masks other than {form.kind}", "the layer takes none")
         if form.shows == "shared" or (form.over, form.rank) == ("keys", 1):
             report.say("masks that differ from sample to sample", "the layer takes one for all")
         said = patient.call.stated or patient.docs.polarity(form.name or "mask", len(chosen) == 1)
-        if form.kind in ("allowed", "blocked", "float01") and not said:
+        if form.kind in ("allowed", "blocked", "float01") and not said and form.name not in unclear:
             how = "hidden" if form.kind == "blocked" else "may attend"
             told = "is how it behaves; a mask that is read the wrong way round could not be told"
             patient.notes.append(f"True = {how} in {form.name} {told}")
@@ -246,7 +247,6 @@ def _masks(exam: Exam, base: Sight | None, report: Report) -> list[Mask]:
     alike = 2 < h <= 16 and h != exam.B and not patient.call.lengths and exam.inputs == 1
     if report.ok and alike and not outside.has_no_room(patient, h, exam.T):
         other = Exam(patient, h, exam.T)
-        unclear = [entry.partition(":")[0] for entry in report.not_examined]
         for form in [form for form in chosen if form.shows != "shared" and (form.name or "masks") not in unclear]:
             examine_mask(other, [form], None, report)
     return chosen

@@ -232,6 +232,25 @@ def windows(exam: Exam, j: int) -> Said:
     return None
 
 
+def borders(exam: Exam, j: int) -> Said:
+    """Hold that shifted windows, where a mask is made for that, see nothing of the other side of their picture."""
+    used, says, axes = exam.first.steps[j].used, exam.patient.docs.says, exam.patient.call.axes
+    q, k, side = exam.token_of(j, "q"), exam.token_of(j, "k"), math.isqrt(used.shape[2])
+    if q is None or k is None or (*q.shape, k.shape[1]) != used.shape or len(k) != len(q) or not exam.straight[j]:
+        return None
+    rolled = says(r"window|\bws\b", within=True) and says(r"\broll\(", within=True)
+    meant = bool((used < 1e-6).any()) and not says("period|circular|sphere|globe")
+    if "H" not in axes or not rolled or not meant or side < 2 or side**2 != used.shape[2]:
+        return None
+    width = picture(exam.T, axes)[-1]
+    for n, i, c in ((used > 1e-6) & (q >= 0)[:, :, None] & (k >= 0)[:, None]).nonzero().tolist():
+        one, two = (divmod(exam.place(int(x))[1], width) for x in (q[n, i], k[n, c]))
+        if max(abs(a - b) for a, b in zip(one, two, strict=True)) >= side:
+            where = f"windows of {side} × {side}: the pixel {one} sees {two}"
+            return "mask-leaks", f"{where}, which a roll has brought across the border."
+    return None
+
+
 def inputs(exam: Exam, j: int) -> Said:
     """Hold that queries, keys and values are made of the inputs that are handed over for them."""
     roles, steps = exam.patient.call.roles, exam.first.steps
@@ -624,7 +643,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
     return max(spread, default=math.inf)
 
 
-LAWS = [split, whole, samples, order, corner, pairs, fillers, constants, windows, inputs]
+LAWS = [split, whole, samples, order, corner, pairs, fillers, constants, windows, borders, inputs]
 LAWS += [merge, shares, scale, modes, twins, groups, positions]
 
 

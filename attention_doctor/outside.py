@@ -276,6 +276,9 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
         if getattr(patient.call.target, "__name__", "forward") not in ("forward", "__call__"):
             named = {n: p for n, p in named.items() if n in reached or storage(p) in read.storages}  # else another's
         dead = {*named} - {*reached}
+        wanted = [n for n, p in parameters_of(patient.call.target).items() if p.default is p.empty]
+        if dead and not patient.call.stated and any(patient.call.also.get(n, n) is None for n in wanted):
+            return report.say(what, f"{', '.join(sorted(dead)[:4])}: perhaps they are for an argument that was None")
         # What no operation reads, and is named where the layer computes, waits for an argument that was left out.
         other = {n for n in dead if storage(named[n]) not in read.storages and _is_named(module, n)}
         if dead - other:

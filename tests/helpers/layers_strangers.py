@@ -515,11 +515,29 @@ class RolledWindows(Layer):
 
     back = 1
 
+    def regions(self, H, W):
+        """Return whose part of the picture each place of it is, None where all may see all."""
+        return None
+
     def forward(self, x):
         B, C, H, W = x.shape
         windows = x.roll((-1, -1), (2, 3)).reshape(B, C, H // 4, 4, W // 4, 4).permute(0, 2, 4, 3, 5, 1).flatten(3, 4)
-        out = super().forward(windows.flatten(0, 2)).view(B, H // 4, W // 4, 4, 4, C)
+        mask, regions = None, self.regions(H, W)
+        if regions is not None:
+            regions = regions.reshape(H // 4, 4, W // 4, 4).transpose(1, 2).flatten(0, 1).flatten(1).repeat(B, 1)
+            mask = regions[:, :, None] == regions[:, None]
+        out = super().forward(windows.flatten(0, 2), mask).view(B, H // 4, W // 4, 4, 4, C)
         return out.permute(0, 5, 1, 3, 2, 4).reshape(x.shape).roll((self.back, self.back), (2, 3))
+
+
+class MaskedWindows(RolledWindows):
+    """Of these, what a roll has brought from the other side is hidden."""
+
+    sides = 2
+
+    def regions(self, H, W):
+        rows, columns = ((torch.arange(n) == n - 1).long() for n in (H, W))
+        return rows[:, None] * 2 + columns * (self.sides == 2)
 
 
 class NormedOverQueries(Layer):
@@ -587,6 +605,7 @@ STRANGE = [  # a healthy kind, what spoils it, and the code
     (Molecules, {"hidden": lambda self, scores, atoms: scores * (atoms - 1e6 * (1 - atoms))}, "mask-leaks"),
     (SinkBehind, {"shown": slice(1, None)}, "no-softmax"),
     (RolledWindows, {"back": -1}, "mixes-tokens-on-merge"),
+    (MaskedWindows, {"sides": 1}, "mask-leaks"),
     (AnswersItsCallersMask, {"joined": lambda self, out: out[:1].expand_as(out)}, "mixes-samples"),
     (NormedOverQueries, {"normed": lambda self, weights: weights}, "softmax-axis"),
     (TurnedBack, {"back": lambda self, heads, places: heads}, "positions-not-relative"),
