@@ -15,7 +15,7 @@ from headview.head_view.pyramid import edges_of
 
 _SOME_ROWS = 6  # of each head of a large part, for the choice of a scale
 _MANY = 4_000_000  # weights
-_SEEN = 0.2499  # a weight from which on a cell has a colour of its own on the fixed scale ...
+_SEEN = 0.25  # a weight from which on a cell has a colour of its own on the fixed scale ...
 _MOST_IS_SEEN = 0.7  # ... which is taken where so much of all attention lies in such cells
 _NEARLY_ALL = 0.9  # of the cells that a mask leaves open hold weight in some head
 _FIXED_FROM = 0.35  # the largest number that is shown; of less the fixed scale shows little, a mean over heads
@@ -61,7 +61,7 @@ def scale_that_shows(part) -> str:
     for layer in part.layers:
         cells = layer[0][:, rows.to(layer.device)].to("cpu", torch.float32).nan_to_num(0)
         total += float(cells.sum())
-        large += float(torch.threshold(cells, _SEEN, 0).sum())
+        large += float((cells * (cells >= _SEEN)).sum())
     return "fixed" if large >= _MOST_IS_SEEN * total else "root"
 
 

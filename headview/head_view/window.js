@@ -65,8 +65,8 @@ export function bringIntoSight(view, row, column) {
 /** Say what is in sight, or nothing where that is all. @param {View} view @param {Win} win */
 export function windowText(view, win) {
   const [q0, q1, k0, k1] = win, { w: { axes }, size: { queries, keys } } = view;
-  const span = (start, end, size) =>
-    `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${String(size).replace(/\B(?=(\d{3})+$)/g, ",")}`;
+  const grouped = (size) => String(size).replace(/\B(?=(\d{3})+$)/g, ","); // to load Intl takes a frame
+  const span = (start, end, size) => `${Math.floor(start)}–${Math.min(size, Math.ceil(end)) - 1} of ${grouped(size)}`;
   return showsAll(view, win) ? "" : `${axes[0]} ${span(q0, q1, queries)}, ${axes[1]} ${span(k0, k1, keys)}`;
 }
 
