@@ -44,8 +44,9 @@ if "--bare" in sys.argv:
 
 from headview import HeadView  # noqa: E402 — it needs the extra
 
-page = HeadView(maps, [list("abcde")] * 2).to_html()
-assert "<script" in page and 'src="http' not in page, "a page carries its view itself"
+for weights in (maps, maps[0]):
+    page = HeadView(weights, [list("abcde")] * 2).to_html()
+    assert "<script" in page and 'src="http' not in page, "a page carries its view itself"
 
 home = Path(mhalib.__file__).parent
 assert metadata.version("mhalib") == mhalib.__version__

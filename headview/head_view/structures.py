@@ -192,8 +192,10 @@ def _captured(maps) -> list[Layer]:
 
 def missed_by(given) -> str:
     """Return what `capture` could not show of a model, by parts or by modules, and why; "" of anything else."""
-    shown, found = set(map(role_of, getattr(given, "names", []))), {}
-    for name, why in getattr(given, "missed", {}).items():
+    if not getattr(given, "missed", None):
+        return ""
+    shown, found = set(map(role_of, given.names)), {}
+    for name, why in given.missed.items():
         role = role_of(name)
         found.setdefault(why, {})[name if role in shown else role or name] = None
     return "".join(f"Not shown: {', '.join(names)}; {why}. " for why, names in found.items())

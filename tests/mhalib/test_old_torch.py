@@ -1,7 +1,7 @@
 """Machines that lack something: an extra of mhalib is named where it is needed, and an older torch is enough.
 
 The oldest one was found by running layers, captures and views with older ones; the versions that were tried stand in
-pyproject.toml. Here nothing is installed: what torch 2.3 or older ones lack is taken away.
+pyproject.toml. Here nothing is installed: what torch 2.3 or older ones lack is taken away, what they had is given back.
 """
 
 import re
@@ -36,6 +36,8 @@ from mhalib import MultiHeadAttention, padding_mask
 # Today's nn.Module, and today's modes that see operations, need these.
 torch.compiler.is_compiling, torch.compiler.is_exporting = asked, exporting
 
+torch.Tensor.names = property(lambda x: (None,) * x.ndim)  # of its axes, as torch 2.11 has them
+
 from attention_doctor import examine
 from headview import HeadView, capture
 
@@ -49,6 +51,7 @@ for model, number in ((layer, 1), (encoder, 2)):
     with capture(model) as maps:
         model(x)
     assert len(maps) == number and "<script" in HeadView(maps).to_html()
+    assert "<script" in HeadView(maps[0]).to_html()
 assert examine(layer, d_model=8, num_heads=2).findings == []
 """
 

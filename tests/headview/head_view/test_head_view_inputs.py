@@ -166,6 +166,11 @@ def test_captured_translators_fall_into_their_parts():
     assert view.left_out == "Not shown: encoder; a band. Not shown: decoder.1.attn; its kernel. "
 
 
+def test_the_axes_of_a_tensor_may_have_names(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "names", property(lambda x: (None,) * x.ndim), raising=False)  # as in torch 2.11
+    assert HeadView(some(1, 2, 5, 5)).left_out == ""
+
+
 def test_whole_outputs_by_their_parts():
     translated = SimpleNamespace(
         encoder_attentions=(some(1, 2, 7, 7),) * 3,
