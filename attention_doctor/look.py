@@ -15,9 +15,8 @@ from itertools import permutations
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from headview.eye import OVER, PRODUCTS, SOFTMAX, TIMES, in_parts, kernel_arguments, plain, role, tensors
+from headview.eye import OVER, PRODUCTS, SOFTMAX, TIMES, Watching, in_parts, kernel_arguments, plain, role, tensors
 
 SUMS = {"add", "add_", "sub", "sub_", "neg"}
 NORMS = {"rsqrt", "rsqrt_", "native_layer_norm", "_fused_rms_norm"}  # and all that have "norm" in their names
@@ -130,10 +129,8 @@ class Seen:
     met: bool = False  # what is made of tokens was multiplied by what is made of tokens, as queries by keys
 
 
-class Look(TorchDispatchMode):
+class Look(Watching):
     """Follow the tensors of one call."""
-
-    supports_higher_order_operators = True  # FlexAttention is one
 
     def __init__(self, module: nn.Module, patch: Patch | None = None, inputs: Sequence[Tensor] = ()):
         super().__init__()

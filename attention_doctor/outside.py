@@ -10,14 +10,13 @@ from types import CodeType
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention_doctor.argument_names import Filler
 from attention_doctor.calling import Mask, parameters_of
 from attention_doctor.look import storage
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
-from headview.eye import tensors
+from headview.eye import Watching, tensors
 
 DRAWS = {"randn", "randn_like", "normal", "normal_", "randperm", "exponential_"}  # slots, rotations, orders: on purpose
 DROPS = {"bernoulli", "bernoulli_", "native_dropout", "rand", "rand_like", "uniform_"}
@@ -302,10 +301,8 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
     return None
 
 
-class Read(TorchDispatchMode):
+class Read(Watching):
     """Notes the operations of a call, and which storages they read."""
-
-    supports_higher_order_operators = True
 
     def __init__(self):
         super().__init__()

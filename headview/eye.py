@@ -16,7 +16,7 @@ import functools
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -93,10 +93,22 @@ class Op(NamedTuple):
     out: object
 
 
-class Eye(TorchDispatchMode):
-    """See every step of attention of one model and hand it to `take`; `missed` says by name what could not be shown."""
+class Watching(TorchDispatchMode):
+    """A mode that is shown FlexAttention as well, an operator of higher order."""
 
-    supports_higher_order_operators = True  # FlexAttention is one
+    supports_higher_order_operators = True
+
+    def __init_subclass__(cls):
+        super().__init_subclass__()
+        if not hasattr(TorchDispatchMode, "supports_higher_order_operators"):  # before torch 2.7
+            with suppress(ImportError):  # before 2.5
+                from torch._higher_order_ops.flex_attention import flex_attention as op
+
+                op.py_impl(cls)(lambda mode, *args, **kwargs: mode.__torch_dispatch__(op, (), args, kwargs))
+
+
+class Eye(Watching):
+    """See every step of attention of one model and hand it to `take`; `missed` says by name what could not be shown."""
 
     def __init__(self, model: nn.Module, take: Callable[[Step], None]):
         super().__init__()

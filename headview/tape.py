@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from headview.eye import OVER, PRODUCTS, TIMES, Eye, Op, in_parts, kernel_arguments, plain, role, tensors
+from headview.eye import OVER, PRODUCTS, TIMES, Eye, Op, Watching, in_parts, kernel_arguments, plain, role, tensors
 from headview.step import Step, shared
 
 SUMS = set("add add_ sub sub_ cat stack".split())  # linear in all of their tensors at once
@@ -113,10 +112,8 @@ def before(*nodes: Node, stop: bool = False) -> list[Node]:
     return list(order)
 
 
-class Tape(TorchDispatchMode):
+class Tape(Watching):
     """Put every operation of one pass down as a node; `eye` says which are attention."""
-
-    supports_higher_order_operators = True
 
     def __init__(self, model: nn.Module):
         super().__init__()

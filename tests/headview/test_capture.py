@@ -434,6 +434,11 @@ def test_an_error_of_ours_never_reaches_the_model(monkeypatch):
     assert maps.missed == {"0": "IndexError while it was looked at: tuple index out of range"}
 
 
+OWN = torch.library.Library("tests", "FRAGMENT")  # once: older torch crashes where it is defined anew
+OWN.define("flash_attn_forward(Tensor q, Tensor k, Tensor v) -> Tensor")
+OWN.impl("flash_attn_forward", lambda q, k, v: q + v, "CPU")
+
+
 class OnItsOwn(nn.Module):
     """Attention in a kernel that torch knows by name alone."""
 
@@ -449,9 +454,6 @@ def nested(layer, q, k, v):
 
 @pytest.mark.parametrize("grad", [torch.no_grad, torch.enable_grad])
 def test_what_has_no_map_is_computed_as_ever_and_said(grad):
-    library = torch.library.Library("tests", "FRAGMENT")
-    library.define("flash_attn_forward(Tensor q, Tensor k, Tensor v) -> Tensor")
-    library.impl("flash_attn_forward", lambda q, k, v: q + v, "CPU")
     for other, why in ((Fused(nested), "nested tensors"), (OnItsOwn(), "flash_attn_forward, keeps the weights")):
         model = nn.Sequential(Fused(), other)
         with grad():
