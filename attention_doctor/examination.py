@@ -267,7 +267,7 @@ def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list
         with suppress(Crash):
             exam = Exam(patient.calling(given), batch, T)
             ways.append(exam.patient)
-            if not patient.docs.reads(name):
+            if not patient.docs.reads(name) and "cross" not in patient.docs.name.lower():  # one signature for several
                 report.say("mask-unread", f"{name} is an argument that nothing in it reads.")
                 continue
             for law, j in product((order, corner, inputs), range(len(exam.first.steps))):

@@ -300,6 +300,13 @@ class KeysFromTheQueries(QKV):
 @sick("input-ignored")
 class ContextIgnored(QKV):
     def forward(self, x, context=None):
+        context = x if context is None else context
+        return self.attended(x, x, x)
+
+
+@sick("input-ignored")
+class CrossAttentionThatForgetsItsContext(QKV):
+    def forward(self, x, context=None):
         return self.attended(x, x, x)
 
 
