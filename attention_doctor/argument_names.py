@@ -102,8 +102,9 @@ FLAG = re.compile(r"^(use|return|output|need|with|store|keep)_.*(cache|past|kv|p
 START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"
 )
-PLACES = re.compile(r"^(input_pos|pos|positions?|position_ids|pos_ids|\w+_positions|cache_position|t|ts|idx)$")
+PLACES = re.compile(r"^(input_pos|[qkx]?_?pos|positions?|position_ids|pos_ids|\w+_positions|cache_position|t|ts|idx)$")
 PACKED = re.compile(r"^cu_?(seq|len)|^ptr$")  # where each of the documents in one sequence begins
+POINTS = re.compile(r"coord|xyz|^centers?$")
 DOCUMENTS = re.compile(
     r"^(segments?|segment_ids?|seg_ids?|doc(ument)?_?ids?|seq_?ids?|sample_ids?)$"
 )  # whose each token is
@@ -139,6 +140,7 @@ class Filler:
 BROADCAST = ("[None]", "[None, :, None]", "[None, None]")  # over samples and heads
 ROWS = "max(n for n in range(1, int(x.shape[1] ** 0.5) + 1) if x.shape[1] % n == 0)"  # of a picture
 TOKENS = "torch.arange(x.shape[1], device=x.device)"
+EDGES = f"torch.cartesian_prod({TOKENS}, {TOKENS}).T"  # between all nodes of a graph
 WAVES = "torch.sin({}[None, :, None] / 10 ** torch.linspace(0, 2, x.shape[-1]))"
 BETWEEN = "torch.linspace(0, 1, x.shape[1])[:, None].expand(len(x), -1, {}).to(x)"
 ALIKE = "(x.shape[:2], dtype=torch.long)"  # a number for each token, the same for all
@@ -171,7 +173,7 @@ def anything(widths: list[int]) -> list:
     texts += [BETWEEN.format(axes) for axes in (3, 2, 4, 1)]
     texts += [pairs, f"{pairs}[:, None]", f"{pairs}[0]"]
     texts += [f"{pairs}[..., None].expand(-1, -1, -1, {width})" for width in (1, *widths)]
-    texts += [f"torch.cartesian_prod({TOKENS}, {TOKENS}).T", "[[x.shape[1]]] * len(x)", "[x.shape[1]] * len(x)"]
+    texts += [EDGES, "[[x.shape[1]]] * len(x)", "[x.shape[1]] * len(x)"]
     seen = ("torch.ones(x.shape[:2], dtype=torch.bool)", "torch.ones(len(x), *[x.shape[1]] * 2, dtype=torch.bool)")
     texts += [*seen, *(f"{table}.unflatten(1, ({ROWS}, -1))" for table in (seen[0], IDS, f"{one}[..., 0]"))]
     texts += [f"[{x}{MAPS[0]}]" for x in ("x", *other)]
@@ -202,10 +204,13 @@ def further(name: str, head_dim: int) -> tuple:
                 for wave in ("cos", "sin"))  # fmt: skip
     turn = f"torch.stack([{angle}.cos(), -{angle}.sin(), {angle}.sin(), {angle}.cos()], -1).unflatten(-1, (2, 2))"
     pairs, grid = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)], f"({ROWS}, {COLUMNS})"
-    line = BETWEEN.format(3)  # of points
+    line, cells = (
+        BETWEEN.format(3),
+        f"torch.cartesian_prod(*map(torch.arange, {grid})).expand(len(x), -1, 2)",
+    )  # of points
     table = {  # a text is an expression of x, in brackets a value
         START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
-        PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded, line, f"{line}[0]"],
+        PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded, line, f"{line}[0]", cells],
         r"^(T|seq_len|seqlen|length|tgt_len|n|max_len|N|num_tokens)$|^max_seqlen": ["x.shape[1]"],
         PACKED.pattern: ["torch.tensor([0, x.shape[1]], device=x.device)"],
         r"^(training|train|is_training|need_weights|is_causal|causal|mask_future)$|^(use|output|return)_": [(False,)],
@@ -221,7 +226,7 @@ def further(name: str, head_dim: int) -> tuple:
         r"size$|hw$|grid|resolution$|^spatial_shape$|^shape$": [grid, f"[{grid}]"],
         r"_ids?$|^ids$": [IDS.replace("zeros", "ones"), IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],  # 0 often is padding
         r"segment|_idx$": [IDS, f"{IDS}[..., None].repeat(1, 1, 3)"],
-        r"coord|xyz|^centers?$": [line, BETWEEN.format(2)],
+        POINTS.pattern: [line, BETWEEN.format(2)],
         r"freq|angle|^theta$": [angle, both, polar],
         r"past|cache|state|prev|bias|head_mask|kv$|^extra|^layer_past": [(None,)],
     }

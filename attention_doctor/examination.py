@@ -10,13 +10,14 @@ from math import gcd
 import torch
 from torch import Tensor
 
+from attention_doctor import argument_names as names
 from attention_doctor import outside
-from attention_doctor.argument_names import ABOUT_PLACES, CONTEXT, Filler, before_picture, further, placeless
+from attention_doctor.argument_names import Filler
 from attention_doctor.cache import caches_as_the_full_pass
 from attention_doctor.calling import AXES, Mask, parameters_of
 from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
-from attention_doctor.laws import LAWS, Said, corner, heads, inputs, order
+from attention_doctor.laws import LAWS, Said, corner, heads, inputs, merge, order
 from attention_doctor.look import Patch
 from attention_doctor.masks import Sight, examine_joined, examine_mask, examine_multiplied, examine_sight, masks_for
 from attention_doctor.patient import Crash, Patient, amount
@@ -59,7 +60,7 @@ def _sizes(patient: Patient) -> tuple[int, int]:
         batch = 3
     if call.lengths:
         return batch, max(call.lengths)
-    before = before_picture(call.also)
+    before = names.before_picture(call.also)
     if "H" in call.axes or before is not None:  # several rows, and windows where it has some; 3 frames of 4 x 5
         those = sorted([60] * ("F" in call.axes) + [24, 48, 64, 16, 12], key=lambda n: n == patient.d_model)
         those = [n + (before or 0) for n in those]
@@ -87,6 +88,8 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     if report.ok and exam.first.steps:
         heads(exam, report)
     outside.follows_edges(patient, report)
+    if any(map(names.POINTS.search, call.also)) and report.ok:
+        _points_in_another_order(exam, report)
     if call.made_up:
         examine_multiplied(exam, report)
         return report.say("all but its steps", f"what {', '.join(call.made_up)} should be is not known")
@@ -97,7 +100,7 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
             report.say(f"{samples} samples at once", full)
         elif not call.lengths or tokens in call.lengths:
             outside.separates_samples(patient, samples, tokens, report)
-    promised = call.causal or (patient.docs.causal and call.mask is None and not placeless(call.also))
+    promised = call.causal or (patient.docs.causal and call.mask is None and not names.placeless(call.also))
     beyond = next((n for n in _beyond(patient, T) if not outside.fails(patient, patient.tokens(1, n, 0.5))), 0)
     base = examine_sight(exam, promised and not beyond, report)
     past = base is not None and not bool(base.sees[0].triu(1).any())
@@ -111,6 +114,9 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
             window = int(longer.sees[0].sum(-1).max()) % n if past and longer is not None else window
             for finding in more.findings:
                 report.say(finding.code, f"with {n} tokens, {finding.text}")
+            alone = exam.inputs == 1 and call.axes in ("B T d", "T B d")
+            if report.ok and past and alone and not patient.stateful:
+                outside.keeps_to_the_past(patient, T, n, report)
     yield
     if base is None:
         examine_joined(exam, report)
@@ -138,6 +144,18 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     _places(patient, T, report)
     choice = all(n > 1 for n in exam.first.over)  # else no query matters
     outside.dead_parameters(ways, chosen, T, exam.flat and choice, report)
+
+
+def _points_in_another_order(exam: Exam, report: Report) -> None:
+    """Look at the merge once more with points that do not lie along a line, by which a layer may sort its tokens."""
+    patient, also = exam.patient, exam.patient.call.also
+    points = [name for name, value in also.items() if names.POINTS.search(name) and isinstance(value, Filler)]
+    turned = {name: Filler(f"10 * {also[name].text}.roll(1, 1)") for name in points}
+    with suppress(Crash):
+        other = Exam(patient.calling(replace(patient.call, also=also | turned)), exam.B, exam.T)
+        for j in range(len(other.first.steps)):
+            if said := merge(other, j):
+                report.say(*said)
 
 
 def _beyond(patient: Patient, T: int) -> list[int]:
@@ -262,10 +280,15 @@ def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list
     held = [item for part in parts for item in (vars(part) | part._modules).items()]
     switched = any((v is None or isinstance(v, bool)) and SWITCH.search(name) for name, v in held)
     left_out = [n for n, p in parameters_of(call.target).items() if p.default is None and n not in call.also]
-    for name in filter(CONTEXT.search, left_out if call.roles == ["queries"] and not switched else ()):
+    wanted = left_out if call.roles == ["queries"] and not switched else []
+
+    def beside(name: str) -> Exam:  # with more tokens than there are queries
         given = replace(call, inputs=(*call.inputs, ("context", name)), masks={})
+        return Exam(patient.calling(given), batch, T)
+
+    for name in filter(names.CONTEXT.search, wanted):
         with suppress(Crash):
-            exam = Exam(patient.calling(given), batch, T)
+            exam = beside(name)
             ways.append(exam.patient)
             if not patient.docs.reads(name) and "cross" not in patient.docs.name.lower():  # one signature for several
                 report.say("mask-unread", f"{name} is an argument that nothing in it reads.")
@@ -274,8 +297,15 @@ def _with_contexts(patient: Patient, batch: int, T: int, report: Report) -> list
                 if said := law(exam, j):
                     report.say(said[0], f"with {name}: {said[1]}")
             outside.depends_on_its_context(exam.patient, T, report)
-    for name in [n for n in left_out if ABOUT_PLACES.search(n) and n not in call.masks]:
-        for value in [Filler("torch.flip(x, (-1,))" + AXES[call.axes][0]), *further(name, patient.head_dim)]:
+    others = (names.CONTEXT, names.MASK, names.CACHE, names.FLAG, names.ABOUT_PLACES)
+    for name in [n for n in wanted if patient.docs.reads(n) and not any(of.search(n) for of in others)]:
+        with suppress(Crash):  # what such a name means is not known, but tokens may be joined to the others
+            exam = beside(name)
+            for j in range(len(exam.first.steps)):
+                if said := corner(exam, j):
+                    report.say(said[0], f"with {name}: {said[1]}")
+    for name in [n for n in left_out if names.ABOUT_PLACES.search(n) and n not in call.masks]:
+        for value in [Filler("torch.flip(x, (-1,))" + AXES[call.axes][0]), *names.further(name, patient.head_dim)]:
             given = patient.calling(replace(call, also=call.also | {name: value}))
             given.written = {}
             if not outside.fails(given, patient.tokens(batch, T, 0.5)):

@@ -77,6 +77,23 @@ def whole(exam: Exam, j: int) -> Said:
     return None
 
 
+def folded(exam: Exam, j: int) -> Said:
+    """Hold that all numbers of a token arrive at the same keys, where a convolution makes these of several tokens."""
+    k, t, (x, *others) = exam.first.steps[j].k, exam.T // 2, exam.x
+    if j or not exam.convolved or k is None or exam.patient.call.axes != "B T d" or not 1 < k.shape[1] <= exam.T:
+        return None
+    reached = []
+    for feature in torch.linspace(0, x.shape[-1] - 1, 5).long().tolist():
+        changed = x.clone()
+        changed[:, t, feature] += exam.spread
+        far = (exam.look([changed, *others]).steps[j].k - k).abs().amax((0, 2))
+        reached.append(far > 0.2 * far.max())
+    if not all(bool((one & other).any()) for one, other in combinations(reached, 2)):
+        where = f"numbers of token {t} arrive at keys apart"
+        return "mixes-tokens", f"{where}: a view has cut what a transpose should turn."
+    return None
+
+
 def samples(exam: Exam, j: int) -> Said:
     """Hold that the queries of a map are of one sample, and so its keys, and its values."""
     for name in "qkv":
@@ -643,7 +660,7 @@ def _off(scores: Tensor, distance: Tensor) -> float:
     return max(spread, default=math.inf)
 
 
-LAWS = [split, whole, samples, order, corner, pairs, fillers, constants, windows, borders, inputs]
+LAWS = [split, whole, folded, samples, order, corner, pairs, fillers, constants, windows, borders, inputs]
 LAWS += [merge, shares, scale, modes, twins, groups, positions]
 
 

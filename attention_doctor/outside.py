@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from attention_doctor.argument_names import Filler
+from attention_doctor.argument_names import EDGES, Filler
 from attention_doctor.calling import Mask, parameters_of
 from attention_doctor.look import storage
 from attention_doctor.patient import Crash, Patient, amount
@@ -183,7 +183,7 @@ def takes_fewer_keys(patient: Patient, T: int, report: Report) -> None:
 
 def follows_edges(patient: Patient, report: Report) -> None:
     """Hold that a node of a graph does not depend on one from which no edge leads to it; its edges were made up."""
-    edges = [name for name, value in patient.call.also.items() if "cartesian_prod" in getattr(value, "text", "")]
+    edges = [name for name, value in patient.call.also.items() if getattr(value, "text", "") == EDGES]
     for name, ends in product(edges, ("[[0, 0], [1, 2]]", "[[1, 2], [0, 0]]")):
         given = patient.calling(replace(patient.call, also=patient.call.also | {name: Filler(f"torch.tensor({ends})")}))
         x = patient.tokens(1, 4, 0.5)
@@ -192,6 +192,15 @@ def follows_edges(patient: Patient, report: Report) -> None:
             if off := _off(patient, given(other)[:, 1], given(x)[:, 1]):
                 seen = f"edges {ends}: node 1 moves by {off} with node 2, of which no edge leads to it"
                 report.say("softmax-axis", f"{seen}: shares are those of the edges that leave a node.")
+
+
+def keeps_to_the_past(patient: Patient, T: int, more: int, report: Report) -> None:
+    """Hold that the outputs of a layer in which no token sees a later one do not hang on how many follow."""
+    x = patient.tokens(1, more, 0.5)
+    with suppress(Crash):
+        if off := _off(patient, patient(x)[:, :T], patient(x[:, :T])):
+            seen = f"no token sees a later one, and yet the first {T} of {more} tokens and these {T} alone differ"
+            report.say("future-leak", f"{seen} by up to {off}: something goes by how many there are.")
 
 
 def depends_on_its_context(patient: Patient, T: int, report: Report) -> None:

@@ -93,6 +93,84 @@ class SlotsAtRandom(Layer):
         return self.out(self.attend(self.split(self.W_q(torch.randn_like(x))), *self.qkv(x)[1:], None))
 
 
+class RelativeKeys(Layer):
+    """Causal; a vector for each distance is brought to its place by a shift, as in Music Transformer."""
+
+    def more(self):
+        self.by_distance = nn.Parameter(torch.randn(64, self.hd))  # the last is that of a token and itself
+
+    def rows(self, T):
+        return self.by_distance[-T:]
+
+    def score(self, q, k):
+        T = q.shape[2]
+        padded = nn.functional.pad(q @ self.rows(T).mT, (1, 0))
+        shifted = padded.reshape(*q.shape[:2], T + 1, T)[:, :, 1:]
+        scores = (q @ k.mT + shifted) / math.sqrt(self.hd)
+        return scores.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf)
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class SortedPoints(Layer):
+    """Points are brought in an order by their first coordinate, and back."""
+
+    def back(self, order):
+        return order.argsort(1)
+
+    def forward(self, x, xyz):
+        def taken(x, order):
+            return x.gather(1, order[..., None].expand_as(x))
+
+        order = xyz[..., 0].argsort(1)
+        return taken(super().forward(taken(x, order)), self.back(order))
+
+
+class ObservationsBefore(Layer):
+    """What was observed may stand before the tokens, each of which sees it and what came up to itself."""
+
+    def triangle(self, queries, keys):
+        return torch.ones(queries, keys).tril(keys - queries).bool()
+
+    def forward(self, x, observations=None):
+        keys = x if observations is None else torch.cat([observations, x], 1)
+        q, k, v = self.split(self.W_q(x)), self.split(self.W_k(keys)), self.split(self.W_v(keys))
+        return self.out(self.attend(q, k, v, self.triangle(x.shape[1], keys.shape[1])))
+
+
+class FewerKeys(Layer):
+    """A convolution makes one key of four pixels, as in a pyramid vision transformer."""
+
+    def more(self):
+        self.fewer = nn.Conv2d(self.d_model, self.d_model, 2, 2)
+
+    def picture(self, x, H, W):
+        return x.mT.reshape(*x.mT.shape[:2], H, W)
+
+    def forward(self, x, H, W):
+        few = self.fewer(self.picture(x, H, W)).flatten(2).mT
+        return self.out(self.attend(self.split(self.W_q(x)), *self.qkv(few)[1:], None))
+
+
+class InChunks(Layer):
+    """Causal linear attention in chunks of four, with a state of those before."""
+
+    early = False
+
+    def attend(self, q, k, v, mask):
+        state, out = torch.zeros(*q.shape[:2], self.hd, self.hd), []
+        for i in range(0, q.shape[2], 4):
+            one, key, value = (x[:, :, i : i + 4] for x in (q, k, v))
+            after = state + key.mT @ value
+            out.append((one @ key.mT).tril() @ value + one @ (after if self.early else state))
+            state = after
+        return torch.cat(out, 2)
+
+    def forward(self, x):
+        return super().forward(x)
+
+
 def _scrambled(self, x):
     return x.reshape(len(x), -1, self.d_model)
 
@@ -104,4 +182,9 @@ LIBRARIES = [  # a healthy kind, what spoils it, and the code
     (NormedPicture, {"tokens": _scrambled}, "mixes-tokens"),
     (AddsAPrior, {"before": 1.0}, "wrong-scale"),
     (MaskOfQueries, {"score": lambda self, q, k: q @ k.mT}, "wrong-scale"),
+    (RelativeKeys, {"rows": lambda self, T: self.by_distance[:T]}, "future-leak"),
+    (SortedPoints, {"back": lambda self, order: order}, "mixes-tokens-on-merge"),
+    (ObservationsBefore, {"triangle": lambda self, q, k: torch.ones(q, k).tril().bool()}, "key-unused"),
+    (FewerKeys, {"picture": lambda self, x, H, W: x.reshape(len(x), -1, H, W)}, "mixes-tokens"),
+    (InChunks, {"early": True}, "future-leak"),
 ]
