@@ -197,7 +197,7 @@ class HeadView(Chosen):
             blocks=_as_state(self._blocks.at_once()),
             measures=[*OWN, *own],
             reasons=why is not None,
-            left_out=missed_by(weights),
+            left_out=missed_by(weights) + missed_by(compare).replace("Not shown:", f"Not shown of {names[1]}:"),
             **{name: [] for name in ("overlay", "window", "hidden", "rows")},
         )
         for name, value in chosen.items():  # the part comes first: the others are places in it

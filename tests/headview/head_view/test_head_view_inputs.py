@@ -162,8 +162,11 @@ def test_captured_translators_fall_into_their_parts():
     alone = Maps([some(1, 2, 5, 5)], ["bert.encoder.layer.0"])  # an encoder by itself is no part
     assert the(as_parts(alone, list("abcde"))).tokens == [list("abcde")]
     missed = {"encoder.0.attn": "a band", "encoder.1.attn": "a band", "decoder.1.attn": "its kernel"}
-    view = HeadView(Maps([causal(1, 2, 5, 5)], ["decoder.0.attn"], missed=missed))
-    assert view.left_out == "Not shown: encoder; a band. Not shown: decoder.1.attn; its kernel. "
+    decoder = Maps([causal(1, 2, 5, 5)], ["decoder.0.attn"], missed=missed)
+    said = "encoder; a band. Not shown: decoder.1.attn; its kernel. "
+    assert HeadView(decoder).left_out == f"Not shown: {said}"
+    view = HeadView(causal(1, 2, 5, 5), compare=decoder, names=("plain", "other"))
+    assert view.left_out == f"Not shown of other: {said.replace('shown', 'shown of other')}"
 
 
 def test_the_axes_of_a_tensor_may_have_names(monkeypatch):
