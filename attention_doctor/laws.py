@@ -80,7 +80,8 @@ def whole(exam: Exam, j: int) -> Said:
 def folded(exam: Exam, j: int) -> Said:
     """Hold that all numbers of a token arrive at the same keys, where a convolution makes these of several tokens."""
     k, t, (x, *others) = exam.first.steps[j].k, exam.T // 2, exam.x
-    if j or not exam.convolved or k is None or exam.patient.call.axes != "B T d" or not 1 < k.shape[1] <= exam.T:
+    told_apart = exam.patient.call.axes == "B T d" and exam.T != x.shape[-1]  # tokens and features
+    if j or not (exam.convolved and told_apart) or k is None or not 1 < k.shape[1] <= exam.T:
         return None
     reached = []
     for feature in torch.linspace(0, x.shape[-1] - 1, 5).long().tolist():
