@@ -102,7 +102,9 @@ FLAG = re.compile(r"^(use|return|output|need|with|store|keep)_.*(cache|past|kv|p
 START = re.compile(
     r"^(start_pos\w*|start|offset|pos\w*_offset|past_len\w*|past_\w*length|cache_len\w*|cur_pos|cache_pos|step|position)$"
 )
-PLACES = re.compile(r"^(input_pos|[qkx]?_?pos|positions?|position_ids|pos_ids|\w+_positions|cache_position|t|ts|idx)$")
+PLACES = re.compile(
+    r"^(input_pos|[qkx]?_?pos|positions?|position_ids|pos_ids|\w+_positions|cache_position|t|ts|times(tamps?)?|idx)$"
+)
 PACKED = re.compile(r"^cu_?(seq|len)|^ptr$")  # where each of the documents in one sequence begins
 POINTS = re.compile(r"coord|xyz|^centers?$")
 DOCUMENTS = re.compile(

@@ -95,9 +95,18 @@ class Docs:
     @property
     def causal(self) -> bool:
         """Whether its name promises that it hides later tokens, and nothing in it switches that off."""
+        return self._promised(self.name)
+
+    @property
+    def causal_in_words(self) -> bool:
+        """Whether its words promise so, of all tokens, not of blocks."""
+        blocks = r"(block|chunk|frame|group|scale)\w*[ _-]*causal|causal[ _-]*(block|chunk|frame|group|scale)"
+        return self._promised(self.text) and not re.search(rf"{blocks}|no[nt][ -]causal", self.text, re.IGNORECASE)
+
+    def _promised(self, text: str) -> bool:
         signatures = " ".join(_SIGNATURE.findall(self.code))
         switched = "causal" in signatures or re.search(r"\bif\b.*causal|self\.(is_)?causal\b", self.code)
-        return bool(re.search(r"(?<!non)(?<!non_)(?<!not)(?<!un)(?<!a)causal", self.name.lower())) and not switched
+        return bool(re.search(r"(?<!non)(?<!non_)(?<!not)(?<!un)(?<!a)causal", text.lower())) and not switched
 
     def reads(self, argument: str) -> bool:
         """Whether its code does anything with an argument; True where the code is not at hand."""

@@ -8,7 +8,7 @@ import math
 import re
 import sys
 from contextlib import suppress
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import torch
@@ -482,7 +482,7 @@ def meant(exam: Exam, factor: float, head_dim: int) -> bool:
     if says(named_so + r"|mscale|/ 2\) \*\* -0\.5"):
         return True
     unscaled = r"\bt5|gpt_?neo(?!x)|relative_attention_bias|unscaled|(no|without|not) scal|folded|absorb"
-    unscaled += r"|scale\s*=\s*(False|1)|scaling\s*=\s*1(\.0)?\s*\n"
+    unscaled += r"|scale\s*=\s*(False|1)|scaling\s*=\s*(False|1(\.0)?\s*\n)"
     return abs(factor - 1) < 1e-3 and says(unscaled + r"|scal\w+ into? the", within=True)
 
 
@@ -590,8 +590,8 @@ def positions(exam: Exam, j: int) -> Said:
     crossed = T > 11 and any(_off(scores, _distances(T, T // n, n)) < eps for n in widths if n * n != T)
     even = float(scores.nan_to_num(0.0).abs().max()) < eps
     moved = bool((seen.out - seen.out[:, :1]).abs().max() > 100 * patient.rounding(seen.out))
-    means = [float(scores.diagonal(d, -2, -1).nan_to_num(0.0).mean()) for d in range(1 - T, 1)]
-    rising = all(a > b for a, b in zip(means, means[1:], strict=False))
+    means = [float(scores.diagonal(d, -2, -1).nan_to_num(0.0).mean()) for d in range(1 - T, T)]
+    rising = all(a > b for a, b in pairwise(means[:T])) or all(a < b for a, b in pairwise(means[T - 1 :]))
     filled = [n for n, p in patient.module.named_parameters() if "relative" in n and bool(p.std() > 0)]
     by_query = float((own - own[..., :1, :]).abs().max()) > eps
     turned, one = step.of_q.turned, seen.steps[0]

@@ -26,7 +26,6 @@ from attention_doctor.report import Report
 NOTHING = 1e-9  # a weight below is none
 BIASES = r"attn_bias|attention_bias|prior|added\W+to the (logits|scores)|position\w* bias|alibi"
 PREFIX = r"prefix|bi-?directional"
-BLOCKWISE = r"(block|chunk|frame|group|scale)\w*[ _-]*causal|causal[ _-]*(block|chunk|frame|group|scale)"
 OF_DTYPE = re.compile("bool|dtype|Float|Long")  # in what is raised where a mask has another form than is meant
 OF_SHAPE = re.compile(r"size|shape|dimension|expand|broadcast|must match")
 SAME = {"allowed": ("allowed", "float01"), "blocked": ("blocked",), "additive": ("additive",), "lengths": ("lengths",)}
@@ -150,9 +149,10 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     unused = bool(sees[:, :-1].all()) and not bool(sees[: T - (not found.inside), -1].any())
     block = _block(exam, later) if own and not exam.patient.call.causal else 0
     late = _moved_by_later(exam) if alone else ""
-    promised = exam.first.linear and exam.patient.docs.says(r"causal") and not exam.patient.docs.says(BLOCKWISE)
+    promised = exam.first.linear and exam.patient.docs.causal_in_words
     cases = [  # whether it is so, what that is
-        (block and past and promised, "future-leak", f"each query sees later tokens of its own block of {block}."),
+        (promised and leaks and not block, "future-leak", f"its words say that it is causal, and {cells(later)}."),
+        (promised and block and past, "future-leak", f"each query sees later tokens of its own block of {block}."),
         (block and past, "causal", f"each query sees its own block of {block} tokens, and none of a later block."),
         (block and windowed, "window", f"of later tokens a query sees those of its own block of {block} alone."),
         (late, "future-leak", late),

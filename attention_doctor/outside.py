@@ -296,6 +296,9 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
             module.eval()
         if other:
             report.say(what, f"{', '.join(sorted(other)[:4])}: they are for another call, or for training")
+        for name in [name for name in named if "sink" in name and name not in dead]:
+            if not _has_an_effect(patient, named[name], T):
+                report.say("dead-parameters", f"other numbers in {name} change no output.")
         for name in named if flat and not dead else ():
             owner = module.get_submodule(name.rpartition(".")[0])
             if rows := _idle_rows(patient, named[name], reached[name], owner, name, T):
@@ -356,6 +359,16 @@ def _reached(ways: list[Patient], named: dict[str, nn.Parameter], forms: list[Ma
             if grad is not None:
                 found[name] = found.get(name, 0) + grad.abs()
     return found
+
+
+def _has_an_effect(patient: Patient, of: nn.Parameter, T: int) -> bool:
+    """Whether other numbers in a parameter change an output."""
+    x, kept, generator = patient.tokens(2, T, 1.0), of.detach().clone(), torch.Generator().manual_seed(0)
+    before = patient(x)
+    of.data += 3 * torch.randn(kept.shape, generator=generator).to(kept)
+    moved = patient.differ(patient(x), before)
+    of.data.copy_(kept)
+    return moved
 
 
 def _idle_rows(patient: Patient, of: nn.Parameter, grad: Tensor, owner: nn.Module, name: str, T: int) -> list[int]:

@@ -11,7 +11,7 @@ from attention_doctor import adapt, examine
 from tests.helpers.layers_base import KeyMask, Layer, varied
 from tests.helpers.layers_beyond import BEYOND
 from tests.helpers.layers_calls import Cached
-from tests.helpers.layers_libraries import LIBRARIES, SlotsAtRandom
+from tests.helpers.layers_libraries import LIBRARIES, PointwiseByLength, ScalesIfAsked, SlotsAtRandom
 from tests.helpers.layers_strangers import STRANGE
 
 
@@ -451,3 +451,8 @@ def test_a_mask_of_one_axis_can_be_declared():
 def test_what_is_drawn_at_random_on_purpose_is_not_examined_and_not_accused():
     assert "numbers drawn at random" in str(examined(SlotsAtRandom).not_examined)
     assert examined(SlotsAtRandom).ok
+
+
+@pytest.mark.parametrize("kind", [PointwiseByLength, ScalesIfAsked])
+def test_what_is_chosen_is_no_mistake(kind):
+    assert (report := examined(kind)).ok, report

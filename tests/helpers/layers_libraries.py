@@ -171,6 +171,58 @@ class InChunks(Layer):
         return super().forward(x)
 
 
+class WithSinks(Layer):
+    """Causal, with a sink for each head, one more number in the sum that the weights are divided by."""
+
+    def more(self):
+        self.sinks = nn.Parameter(torch.zeros(self.h))
+
+    def weigh(self, scores):
+        scores = scores.masked_fill(torch.ones_like(scores[0, 0]).triu(1).bool(), -torch.inf)
+        return torch.cat([scores, self.sinks.view(1, -1, 1, 1).expand_as(scores[..., :1])], -1).softmax(-1)[..., :-1]
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class SlopesBothWays(Layer):
+    """ALiBi where every token is seen: what is far away counts less, on either side."""
+
+    def distance(self, T):
+        return -(torch.arange(T)[:, None] - torch.arange(T)).abs()
+
+    def score(self, q, k):
+        slopes = 2.0 ** -torch.arange(1.0, self.h + 1)
+        return super().score(q, k) + slopes[:, None, None] * self.distance(q.shape[2])
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class PointwiseByLength(Layer):
+    """Causal; no softmax makes shares, and all is divided by the number of tokens, as in HSTU."""
+
+    def weigh(self, scores):
+        return nn.functional.silu(scores).tril() / scores.shape[-1]
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class ScalesIfAsked(Layer):
+    """Whether it scales is a choice, as in AutoInt."""
+
+    def more(self, scaling=False):
+        self.scaling = scaling
+
+    def score(self, q, k):
+        return super().score(q, k) if self.scaling else q @ k.mT
+
+
+def _causal(scores):
+    return scores.masked_fill(torch.ones_like(scores[0, 0]).triu(1).bool(), -torch.inf).softmax(-1)
+
+
 def _scrambled(self, x):
     return x.reshape(len(x), -1, self.d_model)
 
@@ -187,4 +239,6 @@ LIBRARIES = [  # a healthy kind, what spoils it, and the code
     (ObservationsBefore, {"triangle": lambda self, q, k: torch.ones(q, k).tril().bool()}, "key-unused"),
     (FewerKeys, {"picture": lambda self, x, H, W: x.reshape(len(x), -1, H, W)}, "mixes-tokens"),
     (InChunks, {"early": True}, "future-leak"),
+    (WithSinks, {"weigh": lambda self, scores: _causal(scores + self.sinks.view(1, -1, 1, 1))}, "dead-parameters"),
+    (SlopesBothWays, {"distance": lambda self, T: torch.arange(T).expand(T, -1)}, "positions-not-relative"),
 ]
