@@ -206,10 +206,8 @@ def further(name: str, head_dim: int) -> tuple:
                 for wave in ("cos", "sin"))  # fmt: skip
     turn = f"torch.stack([{angle}.cos(), -{angle}.sin(), {angle}.sin(), {angle}.cos()], -1).unflatten(-1, (2, 2))"
     pairs, grid = [f"({c}, {s})" for c, s in zip(cos, sin, strict=True)], f"({ROWS}, {COLUMNS})"
-    line, cells = (
-        BETWEEN.format(3),
-        f"torch.cartesian_prod(*map(torch.arange, {grid})).expand(len(x), -1, 2)",
-    )  # of points
+    line = BETWEEN.format(3)  # of points
+    cells = f"torch.cartesian_prod(*map(torch.arange, {grid})).expand(len(x), -1, 2)"  # row and column of each token
     table = {  # a text is an expression of x, in brackets a value
         START.pattern + r"|^(layer_idx|layer_id|index)$": [(0,)],
         PLACES.pattern: [f"{TOKENS}.expand(len(x), -1)", TOKENS, *embedded, line, f"{line}[0]", cells],
