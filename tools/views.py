@@ -38,7 +38,7 @@ def colours() -> str:
         return np.rint(255 * np.asarray(colours)[:, :3]).astype(np.uint8).tobytes().hex()
 
     maps = {name: shades(matplotlib.colormaps[name](np.linspace(0, 1, 256))) for name in plots.COLOUR_MAPS}
-    maps[f"{plots.COLOUR_MAP} dark"] = shades(plots.ink_shades("dark"))
+    maps["ink dark"] = shades(plots.ink_shades("dark"))
     maps[plots.DIVERGING] = shades(plots.signed_shades())
     maps[f"{plots.DIVERGING} dark"] = shades(plots.signed_shades("dark"))
     constants = {

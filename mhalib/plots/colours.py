@@ -70,5 +70,5 @@ def _from_oklab(lightness: float, a: float, b: float) -> tuple[float, float, flo
 
 
 # Known to matplotlib by their names, on a light page; force: a notebook may load this a second time.
-for _name, _shades in ((COLOUR_MAP, ink_shades()), (DIVERGING, signed_shades())):
+for _name, _shades in (("ink", ink_shades()), (DIVERGING, signed_shades())):
     matplotlib.colormaps.register(ListedColormap(_shades, _name), force=True)

@@ -1,5 +1,6 @@
 """What all widgets share on the Python side: the bundle, the page without a kernel, and what they refuse."""
 
+import json
 import re
 import subprocess
 import sys
@@ -27,6 +28,17 @@ from tests.helpers.small_sentences import small_sentences
 from tools import views
 
 ROOT = Path(__file__).resolve().parents[2]
+VIRIDIS_FIRST = """
+import sys, types
+from pathlib import Path
+text = Path("mhalib/plots/colours.py").read_text(encoding="utf-8")
+changed = sys.modules["mhalib.plots.colours"] = types.ModuleType("mhalib.plots.colours")
+exec(text.replace('("ink", "viridis",', '("viridis", "ink",'), vars(changed))
+from headview import HeadView
+from tools.views import colours
+assert HeadView(__import__("torch").eye(3)).colours == changed.COLOUR_MAP == "viridis"
+print(colours())
+"""
 HOSTILE = "</script><script>alert(1)</script>"
 
 
@@ -97,6 +109,16 @@ def test_the_views_are_joined_from_their_present_sources():
         script, style = (views.STATIC / f"{view.name}{ending}" for ending in (".js", ".css"))
         assert script.read_text(encoding="utf-8").splitlines()[0] == views.first_line(view), view.name
         assert style.read_text(encoding="utf-8") == views.style_of(view), view.name
+
+
+def test_another_colour_map_can_be_the_first_and_is_then_that_of_both_themes():
+    """What CONTRIBUTING says; of the maps, only ink has another one for a dark page."""
+    done = subprocess.run([sys.executable, "-c", VIRIDIS_FIRST], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    before, after = (
+        json.loads(re.search(r"MAPS = (\{.*?\});", text, re.DOTALL)[1]) for text in (views.colours(), done.stdout)
+    )
+    assert list(after)[:2] == ["viridis", "ink"] and after == before
 
 
 REFUSED = {
