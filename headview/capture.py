@@ -105,7 +105,7 @@ def _nothing(model: nn.Module, eye: Eye) -> str:
     if eye.missed:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(eye.missed.items())[:3])
         return f"no attention of {kind} can be shown as a map: {reasons}"
-    if not eye.ran:
+    if not eye.passes:
         return f"no attention was seen: {kind} was not called inside the with; call the model that you gave to capture"
     if scripted := [name for name, x in model.named_modules() if isinstance(x, torch.jit.ScriptModule)]:
         return f"no attention was seen: {scripted[0]!r} in {kind} is {SCRIPTED}"

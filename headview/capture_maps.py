@@ -31,6 +31,7 @@ class Maps(list):
             where the model changed its weights after the softmax.
         queries, keys, values: (B, h, T, head_dim), keys and values repeated for the heads that share them; None for a
             call where they could not be followed. Without `qkv=True`, None altogether.
+        passes: in which pass of the model, counted from 0, the call was made, or the first of those put together.
         missed: why attention of a module is not among the maps, by its name.
 
     What `capture` yields; taught with it in notebook 10.
@@ -44,6 +45,7 @@ class Maps(list):
         self.scales: list[float | None] = []
         self.kinds: list[str] = []
         self.sums: list[str] = []
+        self.passes: list[int] = []
         self.queries: list[Tensor | None] | None = None
         self.keys: list[Tensor | None] | None = None
         self.values: list[Tensor | None] | None = None
@@ -63,6 +65,7 @@ class Call:
     map: Tensor | None = None
     allowed: Tensor | None = None
     vectors: tuple[Tensor | None, ...] = (None, None, None)
+    pass_number: int = 0
 
 
 def fits(asked: int | slice | str | re.Pattern, name: str, i: int = 0, total: int = 0, more: bool = False) -> bool:
@@ -102,7 +105,7 @@ class Recorder:
         if self.failure is not None:
             return
         number, end = self._place(step)
-        call = Call(step.name, step.kind, step.shape, end, step.kv_heads(), step.factor)
+        call = Call(step.name, step.kind, step.shape, end, step.kv_heads(), step.factor, pass_number=step.pass_number)
         total = max(number + 1, len(self.layers))
         if self._is_wanted(step.name, number, total, more=True):
             picked = [i % size for i in samples] if isinstance(samples, list) else list(range(size))[samples]
@@ -193,11 +196,11 @@ class Recorder:
             )
         vectors = []
         for i in kept:
-            whole = together(self.layers[i])
+            whole, number = together(self.layers[i]), self.layers[i][0].pass_number
             self.layers[i] = []
             maps.append(whole.map)
             known = {"names": names[i], "sums": sums_of(whole.map), "kinds": whole.kind}
-            known |= {"allowed": whole.allowed, "kv_heads": whole.kv_heads, "scales": whole.scale}
+            known |= {"passes": number, "allowed": whole.allowed, "kv_heads": whole.kv_heads, "scales": whole.scale}
             for name, one in known.items():
                 getattr(maps, name).append(one)
             vectors.append(whole.vectors)

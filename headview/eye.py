@@ -114,7 +114,7 @@ class Eye(Watching):
         super().__init__()
         self.take = take
         self.missed: dict[str, str] = {}
-        self.ran = False
+        self.passes = 0  # how often the model, or one of its parts by itself, was called
         self._names = {id(module): name or type(model).__name__ for name, module in model.named_modules()}
         learned = (x for x in (*model.parameters(), *model.buffers()) if plain(x))
         self._learned = WeakSet(x.untyped_storage() for x in learned)
@@ -146,8 +146,8 @@ class Eye(Watching):
     def _enter(self, module: nn.Module, args: tuple) -> None:
         if threading.get_ident() != self._thread or id(module) not in self._names or backward():
             return
+        self.passes += not self._frames
         self._frames.append(Frame(self._names[id(module)], module, len(self._parents)))
-        self.ran = True
         if (sparse := sparse_kind(module)) is not None:
             self._miss(f"it attends sparsely, to {sparse}, which is no map of queries x keys")
 
@@ -329,7 +329,8 @@ class Eye(Watching):
             return
         with torch.no_grad(), torch._C._DisableAutocast():
             name, factors = self._frames[-1].name, (of[0].factor or 1.0, of[1].factor or 1.0)
-            self.take(Step(name, self._kind(name, *of, shape), shape, factors=factors, **seen))
+            kind, number = self._kind(name, *of, shape), self.passes - 1
+            self.take(Step(name, kind, shape, number, factors=factors, **seen))
 
     def _kind(self, name: str, q: Mark, k: Mark, shape: tuple) -> str:
         """Return whether queries and keys come from one sequence; what the first call showed holds, for caches hide it.

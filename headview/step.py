@@ -24,6 +24,7 @@ class Step:
     name: str
     kind: str  # "self" | "cross"
     shape: tuple[int, int, int, int]
+    pass_number: int = 0  # of the model, from 0
     q: Tensor | None = None
     k: Tensor | None = None
     v: Tensor | None = None

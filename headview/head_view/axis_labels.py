@@ -69,13 +69,22 @@ def are_samples(tokens) -> bool:
 
 
 def side_of(
-    labels: Labels | None, size: int, samples: int, axis: str, *, alone: bool, steps: bool, picture: Picture | None
+    labels: Labels | None,
+    size: int,
+    samples: int,
+    axis: str,
+    *,
+    alone: bool,
+    steps: bool,
+    passes: int,
+    picture: Picture | None,
 ) -> list[tuple[list[str], list[int]]]:
     """Return the labels along one axis of a part and their words, for each sample; empty where nothing is known.
 
     Args:
         alone: whether there is no other part that the labels may be meant for; then they must fit.
         steps: whether the maps were put together from steps, in which the last token that was made is no query yet.
+        passes: how many passes of the model the samples are from; labels of one are those of each.
         picture: the image under this axis.
     """
     patches = picture.rows * picture.columns if picture else 0
@@ -84,6 +93,8 @@ def side_of(
         given = labels.samples
         if steps and samples % len(given) == 0:  # beams of one source, or several answers to it
             given = [each for each in given for _ in range(samples // len(given))]
+        if len(given) * passes == samples:
+            given = given * passes
         if len(given) == samples and all(len(each) in lengths for each, _ in given):
             labels.used = True
             return [_with_patches(*each, size, picture) for each in given]

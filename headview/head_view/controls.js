@@ -28,7 +28,8 @@ const KINDS = { svg: "image/svg+xml", pdf: "application/pdf", html: "text/html" 
  */
 function controlsOf(view) {
   const { model } = view, parts = model.get("parts"), sides = model.get("sides");
-  const samples = Math.max(...parts.map((part) => part.samples));
+  const { samples, passes } = parts.reduce((one, part) => (part.samples > one.samples ? part : one));
+  const each = samples / passes, ofPass = (i) => (each > 1 ? `${Math.floor(i / each)}, sample ${i % each}` : String(i));
   const measures = model.get("measures").map((name) => [name, `by ${name}`]);
   return {
     mode: { label: "Show as", choices: [["map", "heat map"], ["lines", "lines"], ["across", "lines across"],
@@ -36,8 +37,8 @@ function controlsOf(view) {
     scale: { label: "Scale", choices: [["auto", "auto"], ...Object.entries(SCALE_NAMES)],
       left: (value) => value === "fixed" && isOpen(view.w, model.get("values")) },
     part: { label: "Part", choices: parts.map(({ name }, i) => [i, name]), of: Number, seen: () => parts.length > 1 },
-    sample: { label: "Sample", choices: Array.from({ length: samples }, (_, i) => [i, String(i)]), of: Number,
-      seen: () => samples > 1 },
+    sample: { label: passes > 1 ? "Pass" : "Sample", of: Number, seen: () => samples > 1,
+      choices: Array.from({ length: samples }, (_, i) => [i, passes > 1 ? ofPass(i) : String(i)]) },
     side: { label: "Compare", choices: [["both", "beside each other"], ["a", sides[0]], ["b", sides[1]],
       ["difference", "difference"]], seen: () => sides.length > 1 },
     heads: { label: "Heads", choices: [["chosen", "chosen"], ["layer", "all of the layer"], ["all", "all"]],

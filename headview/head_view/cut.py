@@ -112,6 +112,7 @@ def mean_of(part):
         tokens=[_common(part.tokens)],
         key_tokens=[_common(part.key_tokens)],
         words=[part.words[0] if same_words else ([], [])],
+        passes=1,
         **dict.fromkeys(("queries", "keys", "values", "scales")),  # the mean of products is no product of means
     )
 

@@ -44,6 +44,7 @@ class Part:
     values: list[Tensor] | None = None
     scales: list[float] | None = None  # scores are queries @ keys.mT * scale
     picture: Picture | None = None
+    passes: int = 1  # whose samples stand behind each other
     guessed_mask: bool = False  # told from zeros, by `first_look.py`
 
     @property
@@ -166,6 +167,7 @@ def _part(name: str, layers: list[Layer], kind: str | None, axes: tuple[str, str
         kv_heads=shared if min(shared) < heads else None,
         **dict(zip(("queries", "keys", "values"), inside, strict=True)),
         scales=of_all(layer.scale for layer in layers),
+        passes=layers[0].passes,
     )
 
 
@@ -186,7 +188,7 @@ def _pictures(groups: dict, image, patches, first, on: str | None, told: tuple) 
         if own_eyes or has_places or (not vision and last not in ("decoder", "text", "audio")):
             at, parted = (first, patches) if own_eyes else told
             try:
-                if samples > 1:
+                if samples > layers[0].passes:
                     raise ValueError(
                         f"image is of one sample, the weights hold {samples}; give those of one, such as "
                         "[layer[:1] for layer in weights]"
@@ -239,7 +241,8 @@ def _label(part: Part, named: tuple, alone: bool, steps: bool) -> None:
     sides = []
     for axis, given, size in zip(("queries", "keys"), named, part.shape[2:], strict=True):
         picture = part.picture if part.picture and part.picture.on in ("both", axis) else None
-        sides.append(side_of(given, size, part.samples, axis, alone=alone, steps=steps, picture=picture))
+        of = {"alone": alone, "steps": steps, "passes": part.passes, "picture": picture}
+        sides.append(side_of(given, size, part.samples, axis, **of))
     part.tokens, part.key_tokens = ([labels for labels, _ in side] for side in sides)
     for words in zip(*([words for _, words in side] for side in sides), strict=True):
         if any(words):  # where one axis has no words, each of its tokens is one

@@ -22,6 +22,7 @@ def described(part: Part, blocks: Blocks, number: int) -> dict:
         "name": part.name,
         "shape": list(part.shape),
         "samples": part.samples,
+        "passes": part.passes,
         "layer_names": layers,
         "full_names": part.layer_names,
         "brief_layers": telling_parts(layers),  # where there is little room

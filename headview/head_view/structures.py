@@ -1,11 +1,13 @@
 """Every structure in which attention weights are handed out, taken apart into single layers `(B, h, Tq, Tk)`.
 
 Tensors and arrays, lists with gaps, dicts, what `capture` gathered, what models of transformers return, what torch's
-layers return. Numbers are not looked at here, and nothing is copied; the steps of `generate()` are put together in
-`generated.py`.
+layers return. Numbers are not looked at here, and only what several passes of a model made is copied; the steps of
+`generate()` are put together in `generated.py`.
 """
 
+import re
 import warnings
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from headview.base import check_held
+from headview.head_view.check_rows import KINDS
 from headview.head_view.generated import are_steps, stitched
 from mhalib.arguments import check_weights_kind
 
@@ -78,6 +81,7 @@ class Layer:
     inside: tuple[Tensor | None, Tensor | None, Tensor | None] = (None, None, None)  # queries, keys, values
     steps: bool = False  # put together from steps of generate()
     averaged: bool = False  # one map per sample, the mean over its heads
+    passes: int = 1  # of the model, whose samples stand behind each other
 
 
 def layers_of(weights, num_heads: int | None = None, samples: int = 0) -> list[Layer]:
@@ -187,7 +191,35 @@ def _captured(maps) -> list[Layer]:
         layer.allowed, layer.kv_heads, layer.scale = maps.allowed[i], maps.kv_heads[i], maps.scales[i]
         layer.sums = maps.sums[i]
         layer.inside = tuple(each and each[i] for each in (maps.queries, maps.keys, maps.values))
-    return layers
+    same: dict[tuple, list[Layer]] = defaultdict(list)  # each layer in all passes
+    before = Counter()  # calls of a module in a pass
+    for layer, number in zip(layers, maps.passes, strict=True):
+        module = re.sub(r" call \d+$", "", layer.name)
+        same[module, before[module, number], layer.role, layer.kv_heads, layer.weights.shape].append(layer)
+        before[module, number] += 1
+    return [_passes_of(each) if len(each) > 1 else each[0] for each in same.values()]
+
+
+def _passes_of(layers: list[Layer]) -> Layer:
+    """Return what several passes made of one layer, such as the steps of a diffusion model, as its samples."""
+
+    def joined(given) -> Tensor | None:
+        return None if any(x is None for x in given) else torch.cat(given)
+
+    scales, allowed = {each.scale for each in layers}, None
+    if any(each.allowed is not None for each in layers):
+        masks = [torch.ones(1, 1, 1, 1).bool() if each.allowed is None else each.allowed for each in layers]
+        size = torch.broadcast_shapes(*(mask.shape[1:] for mask in masks))
+        allowed = torch.cat([mask.expand(len(layers[0].weights), *size) for mask in masks])
+    return replace(
+        layers[0],
+        weights=torch.cat([each.weights for each in layers]),
+        allowed=allowed,
+        scale=scales.pop() if len(scales) == 1 else None,
+        sums=max((each.sums for each in layers), key=KINDS.index),
+        inside=tuple(map(joined, zip(*(each.inside for each in layers), strict=True))),
+        passes=len(layers),
+    )
 
 
 def missed_by(given) -> str:

@@ -116,7 +116,8 @@ class HeadView(Chosen):
         image_on: "keys", "queries" or "both".
         queries: which queries to keep: a slice, a range or a list of integers.
         keys: which keys to keep; rows may then sum to less than 1.
-        samples: "each" for a map of each, "mean" for their mean, place by place.
+        samples: "each" for a map of each, "mean" for their mean, place by place. Where a model ran several times inside
+            one `capture`, each pass is a sample.
         options: any of the traits below. Where no query is chosen the view opens on the strongest cell that is neither
             on the diagonal nor at the first or a special token; where no head is, in the one that is strongest for the
             query, or first in the `order`.

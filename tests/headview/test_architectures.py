@@ -165,7 +165,9 @@ def test_generations_beams_passes_without_a_cache_and_a_cache_that_was_cut_have_
     with torch.no_grad(), capture(model) as twice:
         model(tokens)
         model(tokens)
-    assert HeadView(twice).parts[0]["layer_names"] == ["layer 0", "layer 1", "layer 0 call 2", "layer 1 call 2"]
+    assert [x.split(".attn")[1] for x in twice.names] == ["", "", " call 2", " call 2"] and twice.passes == [0, 0, 1, 1]
+    part = HeadView(twice).parts[0]
+    assert part["layer_names"] == ["layer 0", "layer 1"] and part["samples"] == part["passes"] == 2
     with capture(model) as maps:
         model.generate(tokens, num_beams=2, max_new_tokens=4, **FIXED)
         model.generate(tokens, use_cache=False, max_new_tokens=4, **FIXED)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from headview import HeadView
+from headview import HeadView, capture
 from mhalib.masks import causal_mask
 from tests.helpers.page import some
 from tests.helpers.refusals import accepted
@@ -156,6 +156,33 @@ def test_long_texts_and_sounds_are_taken_in_full():
     assert shapes(view) == {"encoder": (1, 1, 2, 1500, 1500), "cross": (1, 1, 2, 4, 1500)}
     view.window = [700.0, 720.0, 700.0, 720.0]
     assert np.array_equal(view.selection.weights, frames[0, 0, 700:720, 700:720].numpy())
+
+
+def test_passes_of_a_model_are_an_axis_to_walk_along():
+    """The steps of a diffusion model: each layer is there once, however often the model ran."""
+    model, steps = model_of("vit"), torch.randn(3, 2, 3, 32, 32)
+    with torch.no_grad(), capture(model, qkv=True) as maps:
+        for pixels in steps:
+            model(pixels)
+    labels = [[f"{sample}{i}" for i in range(17)] for sample in "ab"]
+    view = HeadView(maps, labels)
+    assert shapes(view) == {"": (6, 2, 4, 17, 17)} and view.parts[0]["passes"] == 3
+    for number in range(6):
+        view.sample = number
+        assert view.tokens == labels[number % 2]
+        close(view.weights_of(1, 3), maps[2 * (number // 2) + 1][number % 2, 3])
+        view.values = "values"
+        assert view.selection.weights.shape == (17, 17)
+        view.values = "weights"
+    view = HeadView(maps, labels, samples="mean")
+    close(view.weights_of(0, 0), torch.cat(maps[::2])[:, 0].mean(0))
+    model = model_of("gpt2")  # a pass of another length stays apart, with its mask
+    with torch.no_grad(), capture(model) as maps:
+        for length in (6, 6, 4):
+            model(torch.randint(3, 98, (1, length)))
+    view = HeadView(maps)
+    assert shapes(view) == {"4 x 6 x 6": (2, 2, 4, 6, 6), "4 x 4 x 4": (1, 2, 4, 4, 4)}
+    assert np.array_equal(view.weights_of(1, 2) == -1, ~causal_mask(6).numpy())
 
 
 def test_the_mean_over_inputs():

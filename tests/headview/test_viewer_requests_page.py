@@ -6,8 +6,9 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from headview import HeadView
+from headview import HeadView, capture
 from mhalib.plots import COLOUR_MAPS
 from tests.helpers.browser import settle, with_script
 from tests.helpers.page import near, pixels, readout, some
@@ -117,6 +118,19 @@ def test_numbers_that_are_no_weights_have_scales_of_their_own(static_page):
             assert [text for text, wide, room in ends if wide > room] == []
     small = page.evaluate("ends({ top: 0.0034, kind: 'fixed', signed: true })")
     assert [text for text, *_ in small] == ["−3.4e-3", "3.4e-3"]
+
+
+def test_the_pass_of_a_model_is_chosen(static_page):
+    layer = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    with torch.no_grad(), capture(layer) as maps:
+        for x in torch.randn(3, 2, 6, 8):
+            layer(x, x, x)
+    page = static_page(HeadView(maps, [WORDS, list("abcdef")], query=0, key=0))
+    offered = page.get_by_label("Pass").locator("option").all_text_contents()
+    assert offered == [f"{number}, sample {sample}" for number in range(3) for sample in range(2)]
+    page.get_by_label("Pass").select_option("2, sample 1")
+    head = int(page.locator("canvas.focus").get_attribute("aria-label").split("head ")[1][0])
+    assert readout(page) == f"query 0 “a”, key 0 “a”: {maps[2][1, head, 0, 0]:.4f}"
 
 
 def test_a_sample_and_other_colours_are_chosen(static_page):

@@ -37,6 +37,7 @@ class Maps(list):
         self.names, self.kinds, self.sums = names, ["self"] * len(maps), ["weights"] * len(maps)
         self.allowed, self.kv_heads = [None] * len(maps), [part.shape[1] for part in maps]
         self.scales, self.queries, self.keys, self.values = [0.5] * len(maps), None, None, None
+        self.passes = [0] * len(maps)
         self.__dict__.update(known)
 
 
