@@ -20,6 +20,7 @@ _MOST_IS_SEEN = 0.7  # ... which is taken where so much of all attention lies in
 _NEARLY_ALL = 0.9  # of the cells that a mask leaves open hold weight in some head
 _FIXED_FROM = 0.35  # the largest number that is shown; of less the fixed scale shows little, a mean over heads
 _ROOT_FROM = 0.02  # and of less than that the square root shows little
+_ROOT_TO_ONE_FROM = 0.1  # of a part; where its weights are all smaller, the square root ends at the largest of them
 
 
 def with_causal_mask(part):
@@ -65,10 +66,15 @@ def scale_that_shows(part) -> str:
     return "fixed" if large >= _MOST_IS_SEEN * total else "root"
 
 
-def scale_of_shown(auto: str, largest: float) -> str:
-    """Return the scale of a map whose largest number is known; `selection.js` decides the same."""
+def scale_of_shown(auto: str, largest: float, of_all: float) -> tuple[str, float]:
+    """Return the scale of a map whose largest number is known, and that of all heads; `selection.js` decides the same.
+
+    Beside it stands where it ends, where it does not end at the largest number of what is shown.
+    """
     auto = "root" if auto == "fixed" and largest < _FIXED_FROM else auto
-    return "maximum" if auto == "root" and largest < _ROOT_FROM else auto
+    auto = "maximum" if auto == "root" and largest < _ROOT_FROM else auto
+    end = max(largest, of_all)
+    return auto, end if auto == "root" and end < _ROOT_TO_ONE_FROM else 1.0
 
 
 def strongest_place(part, sample: int, small: np.ndarray, cells_of, layer: int | None, head: int | None):

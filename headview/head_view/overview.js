@@ -4,18 +4,27 @@ import { node } from "../core.js";
 import {
   drawKept, LABEL_FONT, placeText, placeTurned, sharpness, sizeCanvas, SMALL_FONT, strokeIn, writeIn,
 } from "../core_draw.js";
-import { poolHeads } from "./codes.js";
+import { largestSize, poolHeads } from "./codes.js";
 import { paintCells } from "./draw.js";
 import { BRACKET, sharedBy, TURNED_NAME } from "./grid.js";
 import { factText, headCaption, sortedBy } from "./order.js";
 import { pairOf } from "./sample.js";
-import { isOpen } from "./selection.js";
+import { isOpen, scalesOf } from "./selection.js";
 
 const THUMB_CELLS = 150; // at most, along each side of a head: a thumbnail is not larger
 
-/** Draw what stays of the overview while heads are chosen: thumbnails, names and marks. @param {Scene} scene */
-function drawThumbs(context, scene) {
-  const { w, paint, order, shown, look, layout: { grid } } = scene, side = w.thumbs(scene.side);
+/** The scale of all heads, as if they were one map that is shown; to the largest, each ends at its own. @param {Scene} scene */
+function scaleOfAll({ w, view: { model } }, side) {
+  const top = largestSize(w.some(side)?.tops(side) || []), signed = w.signed || side === "difference";
+  return scalesOf([{ top, signed }], model, w)[0];
+}
+
+/**
+ * Draw what stays of the overview while heads are chosen: thumbnails, names and marks.
+ * @param {Scene} scene @param {Scale} scale
+ */
+function drawThumbs(context, scene, side, scale) {
+  const { w, paint, order, shown, look, layout: { grid } } = scene;
   writeIn(context, `bold ${LABEL_FONT}`, paint.ink);
   const alone = w.meta.named ? `heads of ${w.meta.layer_names[0]}` : "heads";
   const title = order.heads ? `heads by ${sortedBy(order.by)}` : w.layers > 1 ? "layers × heads" : alone;
@@ -27,19 +36,17 @@ function drawThumbs(context, scene) {
   if (!some) return false;
   const most = Math.max(8, Math.min(THUMB_CELLS, Math.round(grid.side * sharpness()))); // no more than it has pixels
   const { rows, columns, cells } = poolHeads(some, most, side), size = rows * columns;
-  const kind = scene.scale === "auto" ? w.meta.auto : scene.scale, follows = kind === "maximum" || isOpen(w);
-  const signed = w.signed || side === "difference";
-  const thumb = node("canvas"), framed = grid.step - grid.side >= 2;
+  const own = scale.kind === "maximum" || isOpen(w), thumb = node("canvas"), framed = grid.step - grid.side >= 2;
   context.imageSmoothingEnabled = false;
   strokeIn(context, paint.hair, 1);
   for (let i = 0; i < w.layers * w.heads; i++) {
     const [x, y] = grid.at(...pairOf(w, i)), half = grid.side / 2;
-    const scale = { kind, signed, top: follows ? some.tops(side)[i] : 1 };
-    const own = cells.subarray(i * size, (i + 1) * size);
-    paintCells({ rows, columns, cells: own }, { scale, look }, thumb);
+    const ends = own ? { ...scale, top: some.tops(side)[i] } : scale;
+    const map = cells.subarray(i * size, (i + 1) * size);
+    paintCells({ rows, columns, cells: map }, { scale: ends, look }, thumb);
     context.drawImage(thumb, x, y, grid.side, grid.side);
     if (framed) context.strokeRect(x - 0.5, y - 0.5, grid.side + 1, grid.side + 1);
-    if (grid.side >= 10 && own.some(Number.isNaN)) markMissing(context, x + half, y + half, grid.side);
+    if (grid.side >= 10 && map.some(Number.isNaN)) markMissing(context, x + half, y + half, grid.side);
   }
   return true;
 }
@@ -121,10 +128,10 @@ function framesOf({ w, layer, head, heads, overlay, layout: { grid } }) {
 /** Draw all heads small, the chosen one framed, those shown with it dashed. Only frames move. @param {Scene} scene */
 export function drawOverview(canvas, scene) {
   const { paint, kept, w, order, layout: { grid } } = scene, { width, height } = grid;
-  const { side, scale, look: { colours } } = scene;
-  const drawn = JSON.stringify([w.part, w.sample, side, scale, colours, order.id]);
+  const side = w.thumbs(scene.side), scale = scaleOfAll(scene, side);
+  const drawn = JSON.stringify([w.part, w.sample, side, scale, scene.look.colours, order.id]);
   const context = sizeCanvas(canvas, width, height);
-  const there = drawKept(context, kept.thumbs, drawn, width, height, (sheet) => drawThumbs(sheet, scene));
+  const there = drawKept(context, kept.thumbs, drawn, width, height, (sheet) => drawThumbs(sheet, scene, side, scale));
   if (!there) kept.thumbs.key = "";
   context.strokeStyle = paint.cursor;
   for (const [x, y, wide, high, dashed] of framesOf(scene)) {

@@ -241,10 +241,10 @@ def _label(figure: DescribedFigure, box: tuple, marks: list[tuple[float, str]], 
 # ------------------------------------------------------------------------------------------------------------- a map
 
 
-def _shades(cells: np.ndarray, screen: Screen, top: float | np.ndarray, signed: bool) -> np.ndarray:
+def _shades(cells: np.ndarray, scale: str, top: float | np.ndarray, signed: bool, colours: str) -> np.ndarray:
     """Return the colours of numbers, uint8 `(..., 3)`, for numbers of any shape."""
-    places = share(cells / top, screen.scale, 1.0, signed)
-    name = DIVERGING if signed else screen.view.colours
+    places = share(cells / top, scale, 1.0, signed)
+    name = DIVERGING if signed else colours
     shades = matplotlib.colormaps[name](np.nan_to_num(places), bytes=True)[..., :3]
     shades[np.isneginf(cells)] = _bytes(MASKED_COLOURS["light"])
     shades[np.isnan(cells)] = _bytes(NAN_COLOUR)
@@ -265,9 +265,8 @@ def _draw_map(axes: Axes, panel, screen: Screen) -> None:
     cells = pooled(panel.cells, *_pools(panel.cells.shape), panel.signed)
     rows, columns = cells.shape
     # "none" puts the cells into a file as they are; "nearest" would first bring them to its dots.
-    axes.imshow(
-        _shades(cells, screen, panel.top, panel.signed), extent=(0, 1, 1, 0), interpolation="none", aspect="auto"
-    )
+    shades = _shades(cells, screen.scale, panel.top, panel.signed, screen.view.colours)
+    axes.imshow(shades, extent=(0, 1, 1, 0), interpolation="none", aspect="auto")
     if max(rows, columns) > _HATCHED_UP_TO:
         return
     box = axes.get_window_extent()
@@ -333,10 +332,11 @@ def _overview_sheet(screen: Screen) -> tuple[np.ndarray, float]:
     gap = 4 if room >= 14 else 2
     side = max(4, room - gap)
     small = screen.thumbnails.reshape(-1, *screen.thumbnails.shape[2:])
-    small = pooled(small, *(math.ceil(size / side) for size in small.shape[1:]), screen.panels[0].signed)
+    signed = screen.panels[0].signed
+    small = pooled(small, *(math.ceil(size / side) for size in small.shape[1:]), signed)
     rows, across = (np.arange(side) * size // side for size in small.shape[1:])
     tops = screen.thumbnail_tops.reshape(-1, 1, 1)
-    shades = _shades(small, screen, tops, screen.panels[0].signed)[:, rows][:, :, across]
+    shades = _shades(small, screen.thumbnail_scale, tops, signed, screen.view.colours)[:, rows][:, :, across]
     sheet = np.full((lines * columns, side + gap, side + gap, 3), 255, np.uint8)
     if side >= 10:  # a thin frame: what holds little has the colour of the page
         sheet[: len(shades), : side + 2, : side + 2] = _FRAME

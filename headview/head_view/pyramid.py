@@ -121,6 +121,11 @@ def largest(cells: np.ndarray, signed: bool, pool) -> np.ndarray:
     return np.where(most >= -least, most, least)
 
 
+def tops_of(small: np.ndarray) -> np.ndarray:
+    """Return the largest size of a number of each map `(..., rows, columns)`, float32; 0 where there is none."""
+    return np.where(np.isfinite(small), np.abs(small), np.float32(0)).max((-2, -1))
+
+
 def edges_of(shape: Sequence[int], parts: Sequence[int]) -> list[list[int]]:
     """Return where the blocks of an overview begin, rows and columns, and where the last of them ends."""
     return [[-(-i * size // n) for i in range(n + 1)] for size, n in zip(shape, parts, strict=True)]

@@ -2,7 +2,7 @@
 // for all parts; the numbers are blocks.
 
 import { kept, typed } from "../core.js";
-import { decodeHead, KINDS, LEVELS } from "./codes.js";
+import { decodeHead, KINDS, largestSize, LEVELS } from "./codes.js";
 import { blockKey } from "./source.js";
 
 /** The layer and head that a number stands for. @returns {[number, number]} */
@@ -55,6 +55,8 @@ export function readSet({ blocks, model }, part, sample) {
       if (set.whole && !apart) return set.all(side) && set;
       return once(nameOf("overview", side), (block) => readSmall(block, set.signed || apart));
     },
+    /** The largest size of a number of all heads, of both sides; 0 while none is there. */
+    get largest() { return Math.max(...sides.map((side) => largestSize(set.some(side)?.tops(side) || []))); },
     /** The side that the overview shows for one that is chosen: there may be no room for differences. */
     thumbs(side) {
       const key = nameOf("overview", side), lost = model.isStatic ? !blocks.has(key) : blocks.error(key);

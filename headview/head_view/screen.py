@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headview.head_view.labels import in_text, visible
+from headview.head_view.pyramid import tops_of
 
 _MOST_CELLS = 1024  # along a side of a picture; longer maps are given pooled
 _PREFIXES = {"weights": "", "values": "value-weighted ", "rollout": "rollout up to "}
@@ -36,8 +37,8 @@ class Screen:
 
     `panels` are maps side by side or, as `lines`, heads over each other; `spans` the rows and columns in sight, first
     and end; `rows` those of the chosen queries and `cursor` the chosen cell, counted from there; `thumbnails` `(layers,
-    h, r, c)` all heads small, in `columns`, each on a scale that ends at its `thumbnail_tops`; None where there is one
-    head.
+    h, r, c)` all heads small, in `columns`, each on a scale that ends at its `thumbnail_tops`, as the
+    `thumbnail_scale` has it; None where there is one head.
     """
 
     view: object
@@ -53,6 +54,7 @@ class Screen:
     value: str
     thumbnails: np.ndarray | None
     thumbnail_tops: np.ndarray | None
+    thumbnail_scale: str
     columns: int
 
 
@@ -81,6 +83,7 @@ def on_screen(view) -> Screen:
         panels.append(Panel(name, _in_sight(pyramid, window), top, shown.signed, labels, cell))
     layers, heads, *_ = about["shape"]
     small = blocks.small(view.part, view.sample, sides[0]) if layers * heads > 1 else None
+    small_scale, small_tops = (scale, None) if small is None else _scale_of_all(view, small, first.signed)
     own = about["kind"] in ("signed", "positive") and view.values == "weights"  # gradients, scores: whatever it was
     title = _title(view, about, names, lines)
     return Screen(
@@ -96,7 +99,8 @@ def on_screen(view) -> Screen:
         spans=[tuple(window[:2]), tuple(window[2:])],
         value="difference" if sides[0] == "difference" else "value" if own else _VALUES[view.values],
         thumbnails=small,
-        thumbnail_tops=None if small is None else _tops(about, small, scale),
+        thumbnail_tops=small_tops,
+        thumbnail_scale=small_scale,
         columns=math.ceil(math.sqrt(heads)) if layers == 1 else heads,
     )
 
@@ -142,12 +146,12 @@ def _in_sight(pyramid, window: list[int]) -> np.ndarray:
     return pyramid.level(level)[first // down : -(-end // down), left // across : -(-right // across)]
 
 
-def _tops(about: dict, small: np.ndarray, scale: str) -> np.ndarray:
-    """Return where the scale of each head of the overview ends."""
-    if scale != "maximum" and about["kind"] not in ("signed", "positive"):
-        return np.ones(small.shape[:2], np.float32)
-    finite = np.where(np.isfinite(small), np.abs(small), 0)
-    return np.maximum(finite.max((-2, -1)), _TINY).astype(np.float32)
+def _scale_of_all(view, small: np.ndarray, signed: bool) -> tuple[str, np.ndarray]:
+    """Return the scale of the overview, and where that of each of its heads ends."""
+    tops = tops_of(small)
+    scale, (top,) = view.scale_of([(float(tops.max()), signed)])
+    own = scale == "maximum" or view.parts[view.part]["kind"] in ("signed", "positive")
+    return scale, np.maximum(tops, _TINY) if own else np.full_like(tops, top)
 
 
 def place_of(groups: list[list[int]], token: int) -> int:

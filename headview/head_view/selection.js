@@ -63,22 +63,25 @@ export function lacks(w, values) {
 /** Are the numbers that are shown such as may be larger than 1? @param {Weights} w */
 export const isOpen = (w, values = "weights") => w.signed || w.kind === "positive" || values === "values";
 
-const FIXED_FROM = 0.35, ROOT_FROM = 0.02; // the largest number that is shown; of less they show little (first_look.py)
+// The largest number that is shown; of less they show little. And that of all heads, see first_look.py.
+const FIXED_FROM = 0.35, ROOT_FROM = 0.02, ROOT_TO_ONE_FROM = 0.1;
 
 /**
  * The scales of maps that stand side by side, as `scale_of` in Python has them: what is compared shares one end, a
- * difference has its own. Where there is no number but 0, it is 1. @param {Source[]} sources
+ * difference has its own. Where there is no number but 0, it is 1.
+ * @param {{signed: boolean, top: number | null}[]} sources @returns {Scale[]}
  */
-function scalesOf(sources, model, w) {
+export function scalesOf(sources, model, w) {
   const asked = model.get("scale"), signed = (source) => source.signed;
   const most = (some) => Math.max(0, ...some.map(({ top }) => top ?? 1));
   const ends = [most(sources.filter((source) => !signed(source))), most(sources.filter(signed))];
   let auto = w.meta.auto === "fixed" && ends[0] < FIXED_FROM ? "root" : w.meta.auto;
   if (auto === "root" && ends[0] < ROOT_FROM) auto = "maximum";
   const kind = asked === "auto" ? auto : asked, follows = kind === "maximum" || isOpen(w, model.get("values"));
+  const all = Math.max(ends[0], w.largest), end = asked === "auto" && kind === "root" && all < ROOT_TO_ONE_FROM ? all : 1;
   return sources.map((source) => {
     const own = follows || (source.signed && asked === "auto");
-    return { kind, top: own ? Math.max(ends[source.signed ? 1 : 0] || 1, 1e-9) : 1, signed: source.signed };
+    return { kind, top: own ? Math.max(ends[source.signed ? 1 : 0] || 1, 1e-9) : end, signed: source.signed };
   });
 }
 

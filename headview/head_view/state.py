@@ -4,6 +4,7 @@ import traitlets
 
 from headview.base import Checked, Refused, View, check_choice, check_whole, is_number, is_place, is_whole
 from headview.head_view.first_look import scale_of_shown
+from headview.head_view.pyramid import tops_of
 from mhalib.plots import COLOUR_MAPS
 
 _PLACES = ("layer", "head", "query", "key")
@@ -159,10 +160,13 @@ class Chosen(View):
         """
         about = self.parts[self.part]
         most = [max((top for top, signed in maps if signed == of), default=0.0) for of in (False, True)]
-        kind = scale_of_shown(about["auto"], most[False]) if self.scale == "auto" else self.scale
+        kind, end = self.scale, 1.0
+        if kind == "auto":
+            small = [self._blocks.small(self.part, self.sample, side) for side in self._blocks.sides]
+            kind, end = scale_of_shown(about["auto"], most[False], max(float(tops_of(each).max()) for each in small))
         follows = kind == "maximum" or about["kind"] in ("signed", "positive") or self.values == "values"
         own = follows, follows or self.scale == "auto"  # has it an end of its own, what is not signed and what is?
-        return kind, [max(most[signed] or 1.0, 1e-9) if own[signed] else 1.0 for _, signed in maps]
+        return kind, [max(most[signed] or 1.0, 1e-9) if own[signed] else end for _, signed in maps]
 
     def labels_shown(self, axis: int, side: str) -> list[str]:
         """Return the labels of the queries (0) or keys (1) of a side; of both, or their difference, "tired / wide"."""

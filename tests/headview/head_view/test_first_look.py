@@ -85,6 +85,11 @@ def test_the_scale_is_chosen_by_what_is_there():
     assert view.scale_of([(0.9, False), (0.8, False), (0.3, True)]) == ("fixed", [1.0, 1.0, 0.3])
     assert view.scale_of([(0.01, False), (0.005, False)]) == ("maximum", [0.01, 0.01])  # what is compared shares it
     assert view.scale_of([(0.0, False)]) == ("maximum", [1.0])  # NaN alone, or zeros
+    pale = some(2, 2, 60, 60, sharpness=0.3)
+    view, largest = HeadView(pale), pale.max().item()
+    assert 0.02 < largest < 0.1  # all heads on one scale, which ends where their weights do
+    assert view.scale_of([(0.03, False)]) == ("root", [largest])
+    assert view.scale_of([(0.01, False)]) == ("maximum", [0.01])
 
 
 @pytest.mark.parametrize(("size", "before"), [(6, 0), (6, 9), (900, 0)])

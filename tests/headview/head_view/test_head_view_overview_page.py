@@ -1,5 +1,6 @@
 """The overview of HeadView in a real browser: how large, in what order, what is said of a head, all heads at once."""
 
+import matplotlib
 import numpy as np
 import pytest
 import torch
@@ -7,8 +8,9 @@ import torch
 from headview.head_view import widget as module
 from headview.head_view.serve import Blocks
 from headview.head_view.widget import HeadView
+from mhalib.plots import COLOUR_MAP
 from tests.helpers.browser import with_script
-from tests.helpers.page import limits, press, readout, with_traits
+from tests.helpers.page import limits, pixels, press, readout, with_traits
 
 OVERVIEW, FOCUS = "canvas.overview", "canvas.focus"
 
@@ -95,6 +97,29 @@ def test_thumbnails_are_as_large_as_the_room_allows_and_stay_inside(static_page)
         x, y = place_of(page, *last)
         page.locator(OVERVIEW).click(position={"x": x + 0.5, "y": y + 0.5})
         assert chosen(page) == f"layer {last[0]} head {last[1]}"
+
+
+@pytest.mark.first_look
+def test_the_overview_has_one_scale_on_the_page_and_in_the_picture(static_page):
+    """As large as the largest weight of a head is, so dark is its darkest spot."""
+
+    def darkest(drawn, places, side):
+        spots = [drawn[round(y) : round(y + side), round(x) : round(x + side), :3].reshape(-1, 3) for x, y in places]
+        return np.array([spot[spot.sum(-1).argmin()] for spot in spots])
+
+    pairs = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for sharpness, scale in ((0.1, "maximum"), (0.6, "root"), (8, "fixed")):
+        weights = (sharpness * torch.linspace(0.5, 1, 4).view(2, 2, 1, 1) * torch.randn(2, 2, 120, 120)).softmax(-1)
+        view, tops = HeadView(weights), weights.amax((-2, -1)).flatten()
+        shares = {"maximum": tops / tops, "root": (tops / tops.max()).sqrt(), "fixed": tops}[scale]
+        wanted = np.rint(255 * matplotlib.colormaps[COLOUR_MAP](shares.numpy())[:, :3])
+        page = opened(static_page, view, width=1200)
+        places, side = [place_of(page, *pair) for pair in pairs], heard(page, "grid.side")
+        assert np.abs(darkest(pixels(page.locator(OVERVIEW)), places, side) - wanted).max() <= 6, scale
+        sheet = np.asarray(view.figure().axes[0].images[0].get_array()).astype(int)
+        step = sheet.shape[1] / 2
+        places = [(step * head, step * layer) for layer, head in pairs]
+        assert np.abs(darkest(sheet, places, step) - wanted).max() <= 6, scale
 
 
 def test_a_chosen_head_moves_a_frame_and_paints_nothing_anew(static_page):
@@ -227,7 +252,7 @@ def test_groups_of_likeness_stand_apart_and_are_named(static_page):
         assert x1 - x0 > step or y1 - y0 > step
 
 
-def test_a_page_says_when_it_cannot_sort(static_page):
+def test_a_page_says_when_it_cannot_sort(static_page, monkeypatch):
     # Over 256 heads there are no facts, unless they are sorted.
     few, many = opened(static_page, HeadView(some(20, 20, 6, 6)), HeadView(some(46, 46, 4, 4), order="likeness"))
     few.get_by_role("button", name="More").click()
@@ -236,6 +261,18 @@ def test_a_page_says_when_it_cannot_sort(static_page):
     assert "what sorts them by entropy is not in this page" in limits(few)
     assert drawn_order(many) == list(range(46 * 46))
     assert "So many heads are not sorted by likeness" in limits(many)
+    masked = HeadView(some(2, 2, 80, 80), mask=~torch.eye(80).bool(), order="cell", query=3, key=3)
+    monkeypatch.setattr("headview.head_view.measures.LARGE", 1000)
+    page = opened(static_page, masked)
+    assert limits(page).endswith("The chosen cell is masked or NaN in every head. Heads stand in the model's order. ")
+    page.get_by_role("button", name="More").click()
+    page.get_by_label("Order heads").select_option("by induction")
+    why = "Induction has no number: without labels, no token comes again."
+    assert limits(page).endswith(f"{why} Heads stand in the model's order. ")
+    page.get_by_label("Order heads").select_option("by entropy")
+    assert limits(page).endswith("Entropy is measured in 64 of 80 queries. ")
+    tip = tip_over(page, 1, 1)
+    assert "entropy about 0." in tip and ", about " in tip and "first token 0." in tip
 
 
 # ---------------------------------------------------------------- all heads at once
