@@ -89,6 +89,28 @@ def test_what_goes_on_from_an_answer_is_folded_up_to_the_next_heading_or_questio
         assert after.source.endswith(end)
 
 
+def test_what_answers_a_question_of_the_text_is_folded_without_the_next_question(course):
+    lesson = course / "notebooks" / "01_two.ipynb"
+    asks, shows, answers = "Look.\n\nIs it 3? Run the cell:", new_code_cell("print(3)"), "It is.\n\nReally."
+    proves = new_code_cell("claim(True, 'x')", metadata={"tags": ["proof"]})
+    cases = [
+        (asks, shows, answers, "It is.\n\nReally.", ""),
+        (asks, shows, "It is.\n\n**Step 2.** More.", "It is.", "**Step 2.** More."),
+        (asks, shows, "It is.\n\nIs *it 4?*", "It is.", "Is *it 4?*"),
+        (asks, shows, "## Next", None, "## Next"),
+        (asks, proves, answers, None, answers),
+        (asks, new_code_cell("predict.x()"), answers, None, answers),
+        ("Is it 3?\n\nRun the cell.", shows, answers, None, answers),
+        ("See [Is it 3?](#y)", shows, answers, None, answers),
+    ]
+    for asked, code, text, folded, in_sight in cases:
+        parts = [new_markdown_cell(asked), code, new_markdown_cell(text), new_code_cell("4"), new_markdown_cell("So.")]
+        nbformat.write(new_notebook(cells=parts), lesson)
+        found = nbformat.reads(own_copy(lesson), 4).cells[2].source
+        after = f"<details><summary><i>After you've tried it</i></summary>\n\n{folded}\n\n</details>\n\n"
+        assert found == ((after if folded else "") + in_sight).rstrip()
+
+
 def test_which_parts_of_a_text_are_links_and_where_they_lead_from_my(course):
     found = {text: with_links(text, lambda target: f"<{target}>") for text in LINKS}
     assert found == {text: expected or text for text, expected in LINKS.items()}

@@ -1,6 +1,6 @@
 """A lesson as plain JSON: its hash, and what the copy of it holds that a learner works in.
 
-A copy has no outputs, what answers a prediction is folded in it, its links hold from the folder `my/`, and its metadata
+A copy has no outputs, what answers a question is folded in it, its links hold from the folder `my/`, and its metadata
 remembers from which edition of the lesson it came. Where the copies lie, and that none is ever overwritten, is the
 business of `copies.py`. Only the standard library, so that copies can be laid before any package of the course is
 there, and at once: `make lab` does it each time.
@@ -25,8 +25,10 @@ SCRIPT = re.compile(r"^%run \.\./(tools/\w+)\.py\b", re.MULTILINE)
 PICTURES = "../images/"
 COLAB = "set-up-colab"  # the id of the cell that `colab.py` puts into each notebook; whoever works here needs none
 
-_GOES_ON = re.compile(r"^(?:#{1,6} |\*\*Predict\b)", re.MULTILINE)  # a text that no longer answers it
-AFTER = "<details><summary><i>After your guess</i></summary>\n\n{}\n\n</details>"
+_GOES_ON = re.compile(r"^(?:#{1,6} |\*\*)", re.MULTILINE)  # a heading or a bold label: what follows no longer answers
+_ASKS = re.compile(r"\?[\"*_)]*(?!\S)(?![^\[]*\]\()")  # a question, outside of the words of a link
+AFTER = "<details><summary><i>{}</i></summary>\n\n{}\n\n</details>"
+GUESSED, TRIED = "After your guess", "After you've tried it"
 
 _PIECES = re.compile(
     r"\\."  # a sign that is meant as itself
@@ -140,21 +142,33 @@ def _copied(path: Path) -> dict:
 
 
 def _fold_answers(cells: list[dict]) -> None:
-    """Fold the texts that go on from a `reveal()`, as far as the next heading or question.
+    """Fold the texts that answer: in JupyterLab they are on one screen with the open question.
 
-    In JupyterLab they are on one screen with the open question. A guess opens them: see `headview/prediction/view.js`.
+    What goes on from a `reveal()` is folded as far as the next heading or label; a guess opens it, see
+    `headview/prediction/view.js`. Where the last paragraph of a text asks and the reader runs a cell to find out, the
+    next text is folded, without the question with which it may end.
     """
-    revealed = False
-    for cell in cells:
+    revealed = asked = False
+    for cell, below in zip(cells, [*cells[1:], None], strict=True):
         source = _source(cell)
         if cell["cell_type"] == "code":
-            revealed = revealed or ".reveal()" in source
-        elif revealed and cell["cell_type"] == "markdown":
+            if ".reveal()" in source:
+                revealed, asked = True, False
+        elif cell["cell_type"] == "markdown":
+            last = source.rstrip().rfind("\n\n") + 1
+            asks = below is not None and _is_tried(below) and _ASKS.search(source, last) is not None
             next_part = _GOES_ON.search(source)
-            end = next_part.start() if next_part else len(source)
-            if source[:end].strip():
-                _put(cell, f"{AFTER.format(source[:end].strip())}\n\n{source[end:]}".rstrip())
-            revealed = next_part is None
+            end = min(next_part.start() if next_part else len(source), last if asked and asks else len(source))
+            if (revealed or asked) and source[:end].strip():
+                folded = AFTER.format(TRIED if asked else GUESSED, source[:end].strip())
+                _put(cell, f"{folded}\n\n{source[end:].lstrip()}".rstrip())
+            revealed, asked = revealed and next_part is None, asks
+
+
+def _is_tried(cell: dict) -> bool:
+    """Whether a cell shows what a text has asked: code that neither proves nor asks itself."""
+    proves = "proof" in cell.get("metadata", {}).get("tags", [])
+    return cell["cell_type"] == "code" and not proves and "predict." not in _source(cell)
 
 
 def from_my(target: str, notebooks: set[str]) -> str:
