@@ -10,11 +10,12 @@ stand in `catalogue`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from torch import nn
 
-from attention_doctor.argument_names import heads_stated, widths
+from attention_doctor.argument_names import attention_inside, heads_stated, widths
 from attention_doctor.calling import Adapted, adapt, callable_of, name_of
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 from attention_doctor.examination import examine_patient
@@ -79,6 +80,28 @@ def examine(
         d_model, heads = d_model or USUAL[0], num_heads or USUAL[1]
         attend, made, of_heads = make(attend, d_model, heads, head_dim)
         num_heads, made = num_heads or (heads if of_heads else None), f"{made}: "
+    try:
+        return _examined(attend, made, d_model, num_heads, head_dim, module, seconds)
+    except TypeError as refused:
+        inner = attend if isinstance(attend, nn.Module) else nn.Module()
+        for path, part in attention_inside(inner):  # of a model that wants pictures, or tokens by their numbers
+            with suppress(TypeError, ValueError):
+                report = _examined(part, "", None, num_heads, head_dim, None, seconds)
+                report.say(f"the rest of {name_of(attend)}", str(refused).partition(". Say how")[0])
+                report.subject = f"{name_of(attend)}.{path}"
+                return report
+        raise
+
+
+def _examined(
+    attend: Callable,
+    made: str,
+    d_model: int | None,
+    num_heads: int | None,
+    head_dim: int | None,
+    module: nn.Module | None,
+    seconds: float,
+) -> Report:
     call = attend if isinstance(attend, Adapted) else Adapted(attend)
     report = Report(name_of(call.target if call.module is None else call.module))
     try:

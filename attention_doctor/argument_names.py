@@ -50,7 +50,8 @@ def size_of(name: str) -> str | None:
 def widths(module: nn.Module) -> list[int]:
     """Return the numbers of features that a layer may take, the likelier first."""
     said = [value for value in _said(module, "d_model") if isinstance(value, int)]
-    linear = [m.in_features for m in module.modules() if isinstance(m, nn.Linear)]
+    kinds = (nn.Linear, nn.RNNBase)
+    linear = [getattr(m, "in_features", 0) or m.input_size for m in module.modules() if isinstance(m, kinds)]
     shapes = [size for p in module.parameters() for size in p.shape]
     order = [*linear[:1], *said, *(size for size, _ in Counter(linear).most_common()), *shapes]
     return [size for size in dict.fromkeys(order) if 1 < size <= 8192][:8]
@@ -60,6 +61,15 @@ def heads_stated(module: nn.Module) -> int | None:
     """Return how many heads the layer itself says that it has; None where it does not say."""
     said = (v for v in _said(module, "num_heads") if isinstance(v, int) and not isinstance(v, bool))
     return next((v for v in said if 0 < v <= 1024), None)
+
+
+def attention_inside(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the parts of a model that are named for attention, by their paths: the first of each class."""
+    found: dict[type, tuple[str, nn.Module]] = {}
+    for path, part in model.named_modules():
+        if path and re.search(r"att(entio)?n|mha", type(part).__name__, re.IGNORECASE):
+            found.setdefault(type(part), (path, part))
+    return [*found.values()][:4]
 
 
 def _said(module: nn.Module, kind: str) -> list[object]:

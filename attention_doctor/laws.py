@@ -312,6 +312,11 @@ def merge(exam: Exam, j: int) -> Said:
             return "mixes-samples", where
         where = f"{int((merged == MANY).sum())} of {len(merged)} rows before the output projection"
         return "mixes-tokens-on-merge", f"{where} hold what heads wrote for several tokens."
+    if merged is None and bool((out == MANY).any()):
+        heads, last = (steps[j].used @ steps[j].v).flatten().sort()[0], exam.first.out.flatten().sort()[0]
+        if heads.shape == last.shape and torch.allclose(heads, last, rtol=1e-4, atol=1e-6):  # but in another order
+            where = f"{int((out == MANY).sum())} of {out.numel()} outputs"
+            return "mixes-tokens-on-merge", f"{where} hold what heads wrote for several tokens."
     tokenwise = tuple(out.shape) == (exam.B, exam.T) and not exam.patient.call.guessed and not bool((out == MANY).any())
     if not tokenwise or tokens is None or steps[j].depth != max(step.depth for step in steps):
         return None
@@ -387,8 +392,8 @@ def scale(exam: Exam, j: int) -> Said:
         return "wrong-scale", "a larger q·k has a smaller score at times; a soft cap is cap * tanh(score / cap)."
     if step.q is not None and step.of_scores.far and _by_own_keys(step, exam.B):
         return "wrong-scale", OWN_KEYS
-    turned = three(step.soft).mT
-    again = turned.shape == step.used.shape and not torch.allclose(turned.mT, step.used, atol=1e-5)
+    soft, turned = three(step.soft), three(step.soft).mT
+    again = {soft.shape, turned.shape} == {step.used.shape} and not torch.allclose(soft, step.used, atol=1e-5)
     if again and torch.allclose(turned / turned.sum(-1, keepdim=True), step.used, atol=1e-5):
         return "the scale", "behind the softmax the weights are divided by their sums over its queries: another kind"
     if step.q is None or step.of_scores.far:

@@ -150,6 +150,8 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     block = _block(exam, later) if own and not exam.patient.call.causal else 0
     late = _moved_by_later(exam) if alone else ""
     promised = exam.first.linear and exam.patient.docs.causal_in_words
+    behind = int(earlier.sum(-1).max())  # how far back a window reaches, where nothing hides what comes later
+    one_sided = mirrored and not past and behind and earlier.equal(full.tril(-1).triu(-behind)) and alone
     cases = [  # whether it is so, what that is
         (promised and leaks and not block, "future-leak", f"its words say that it is causal, and {cells(later)}."),
         (promised and block and past, "future-leak", f"each query sees later tokens of its own block of {block}."),
@@ -160,6 +162,7 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
         (past and one_more and T > 3 and alone, "future-leak", "each query sees the keys up to the one after its own."),
         (leaks and one_less, "future-leak", "a query sees the tokens before its own, the first sees later ones."),
         (mirrored and not bool(earlier.any()) and alone, "future-leak", "each query sees none before its own."),
+        (one_sided, "future-leak", f"each query sees {behind} tokens before its own, and all later ones."),
         (apart and not without, "no-mixing", "each output depends on its own token alone."),
         (T > 2 and exam.flat and unused, "key-unused", f"{T} queries see every key but the last, number {T - 1}."),
         (past and not leaks and not causal, "causal", "no output depends on a later token."),

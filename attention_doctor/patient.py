@@ -93,7 +93,8 @@ class Patient:
         with self.quietly(), torch.enable_grad():
             result = self.call.result(self.inputs(x), mask)
             main = pick(result, self.call.output)
-            found = [part for _, part in parts(result) if part.ndim == main.ndim and len(part) == len(main)]
+            alike = {main.ndim, 2, 3} if self.call.pooled else {main.ndim}
+            found = [part for _, part in parts(result) if part.ndim in alike and len(part) == len(main)]
             found += self.asked(x, mask)
         found = [part for part in found if part.is_floating_point() and part.requires_grad]
         return sum((part.square().sum() for part in found), torch.zeros((), device=x.device))

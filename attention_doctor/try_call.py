@@ -82,6 +82,7 @@ class Tries:
         one = form.inputs[0][1] is not None  # a query stands before the tokens
         pooled = few if form.axes != "T d" and (form.axes != "T B d" or one) else []
         fitting = whole or pooled
+        fitting = [o for o in [*whole, *pooled] if not _is_weights(o)] or fitting  # such as {"attention": ...}
         if not fitting:
             sizes = [(torch.Size(shape).numel(), len(shape) > 3) for shape in first.values()]
             self.unmerged |= sizes == [(many * T * self.d_model, True)] and form.axes == "B T d"
@@ -89,7 +90,7 @@ class Tries:
             return None
         best = min(fitting, key=lambda output: first[output][-1] != self.d_model)
         usual = best in (None, 0) and best == next(iter(shapes))
-        return replace(form, output=None if usual else best, pooled=not whole)
+        return replace(form, output=None if usual else best, pooled=best not in whole)
 
     def _lengths(self, form: Adapted, T: int) -> tuple[int, ...]:
         """Return the only numbers of tokens that it takes, where that is its design; () where it takes any."""
@@ -181,3 +182,10 @@ def lengths_meant(error: Exception, T: int, d_model: int) -> list[int]:
         return [wanted // int(shape[2])] if wanted % int(shape[2]) == 0 else []
     numbers = [int(number) for number in re.findall(r"\d+", said)]
     return [n for n in numbers if T < n <= 256] + [n * n for n in numbers if 2 < n <= 16]
+
+
+def _is_weights(output: int | str | None) -> bool:
+    """Whether the name of a part of the result says that it is the weights."""
+    return isinstance(output, str) and bool(
+        re.search(r"^a$|att(entio)?n(?!.*out)|alpha|weight|map|prob|score|sim", output)
+    )

@@ -7,7 +7,7 @@ import {
 } from "../core_draw.js";
 import { formatWeight, largestSize, MASKED } from "./codes.js";
 import { markCells, percent, pixelsOf, scaleEnds, shareOn } from "./draw.js";
-import { patchOf, patchPlace, photoOf } from "./patches.js";
+import { patchOf, patchPlace, photoOf, tokenOf } from "./patches.js";
 import { inText, placeName } from "./sample.js";
 import { cellText, here, notHere, placeOf } from "./selection.js";
 import { regionOf } from "./source.js";
@@ -72,8 +72,8 @@ function shadePatches(context, { look, strength }, { values, scale }, cell) {
  * Draw the grid, and frame the cursor's patches: the query with a line, the key with dashes.
  * @param {CanvasRenderingContext2D} context @param {Scene} scene
  */
-function framePatches(context, { w, shown: { source }, cursor }, cell, width, height) {
-  const { rows, columns } = w.meta.picture, top = PICTURE_TITLE;
+function framePatches(context, { w, paint, shown: { source }, cursor }, cell, width, height) {
+  const { rows, columns, frames: [down, across] } = w.meta.picture, top = PICTURE_TITLE;
   context.save();
   if (Math.min(cell.wide, cell.high) >= GRID_FROM) {
     context.beginPath();
@@ -82,6 +82,11 @@ function framePatches(context, { w, shown: { source }, cursor }, cell, width, he
     strokeIn(context, "rgb(128 128 128 / .4)", 1);
     context.stroke();
   }
+  context.beginPath(); // between frames of a video
+  for (let i = 1; i < across; i++) context.rect((i * width) / across, top, 0, height);
+  for (let i = 1; i < down; i++) context.rect(0, top + (i * height) / down, width, 0);
+  strokeIn(context, paint.paper, 3);
+  context.stroke();
   source.places.forEach((places, axis) => {
     const at = patchOf(w, axis, places[cursor[axis]][0]);
     if (at < 0) return;
@@ -140,7 +145,9 @@ function drawPicture(panel, scene) {
   framePatches(context, scene, cell, width, height);
   const lacks = [!photo && "The picture is not here. ", !over && notHere(view, "The numbers of this row are")];
   note.textContent = (over ? outsideText(scene, over) : "") + lacks.filter(Boolean).join("");
-  canvas.setAttribute("aria-label", `Picture of ${picture.rows} × ${picture.columns} patches, weights ${title}: ` +
+  const [down, across] = picture.frames, each = down * across > 1 ? `${down * across} frames of ` : "";
+  const patches = `${each}${picture.rows / down} × ${picture.columns / across} patches`;
+  canvas.setAttribute("aria-label", `Picture of ${patches}, weights ${title}: ` +
     `${over ? heardPatches(w, over) : "not here yet"}. ${note.textContent}`);
 }
 
@@ -210,7 +217,7 @@ function axisChosen(view, other) {
 
 /** The row or column that holds a patch, or -1 where it is hidden. @param {View} view */
 function placeHolding({ w }, { source: { places } }, axis, at) {
-  const token = w.meta.picture.first + at, place = placeOf(places[axis], token);
+  const token = tokenOf(w.meta.picture, at), place = placeOf(places[axis], token);
   return places[axis][place]?.includes(token) ? place : -1;
 }
 

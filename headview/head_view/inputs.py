@@ -18,7 +18,7 @@ from headview.head_view.check_rows import KINDS, as_masks, check_rows, refuse_of
 from headview.head_view.cut import cut, mean_of
 from headview.head_view.first_look import with_causal_mask
 from headview.head_view.names import check_axes, layer_names_of, name_heads
-from headview.head_view.patches import Picture, grids, picture_for, pixels_of, placeholders
+from headview.head_view.patches import Picture, count_frames, grids, picture_for, pixels_of, placeholders
 from headview.head_view.structures import Layer, layers_of
 from mhalib.arguments import check_size
 
@@ -208,8 +208,9 @@ def _first_patch(named: list[Labels | None], patches, image) -> tuple[int | None
     for labels in named:
         run = placeholders(labels.samples[0][0]) if labels is not None and labels.samples else None
         if run is not None:
-            fits = grids(run[1], *image.shape[:2]) if patches is None else [patches]
-            if len(fits) == 1 and isinstance(fits[0], (tuple, list)) and math.prod(fits[0]) == run[1]:
+            fits = grids(run[1], image) if patches is None else [patches]
+            of_each = isinstance(fits[0], (tuple, list)) and math.prod(fits[0]) if len(fits) == 1 else 0
+            if of_each * count_frames(image) == run[1]:
                 return run[0], fits[0]
     return None, patches
 

@@ -51,7 +51,7 @@ def _placed(picture) -> dict | None:
     """Return where the patches of a picture are, and its size in pixels; the pixels are a block."""
     if picture is None:
         return None
-    placed = {name: getattr(picture, name) for name in ("rows", "columns", "first", "on")}
+    placed = {name: getattr(picture, name) for name in ("rows", "columns", "first", "on", "frames")}
     return placed | dict(zip(("height", "width"), picture.pixels.shape, strict=False))
 
 

@@ -6,15 +6,41 @@ import { packColour, paintPixels, strokeIn } from "../core_draw.js";
 
 const THUMB_FROM = 14, THUMB_WIDEST = 26; // pixels of a cell that gets a patch as its label, and of that
 
-/** The number of the patch that a token is, or -1. `axis`: 0 for queries, 1 for keys. @param {Weights} w */
-export function patchOf({ meta: { picture } }, axis, token) {
-  if (!picture || picture.on === (axis ? "queries" : "keys")) return -1;
-  const at = token - picture.first;
-  return at >= 0 && at < picture.rows * picture.columns ? at : -1;
+/** Where frames of a video stand on the sheet: their rows and columns of patches, how many stand side by side. */
+function framesOn({ rows, columns, frames: [down, across] }) {
+  return { high: rows / down, wide: columns / across, across };
 }
 
-/** The row and column of a patch, as it is called. */
-export const patchPlace = ({ meta: { picture: { columns } } }, at) => `${Math.floor(at / columns)},${at % columns}`;
+/** The frame, row and column of a patch, counted in the frame. */
+function inFrame(picture, at) {
+  const { high, wide, across } = framesOn(picture), row = Math.floor(at / picture.columns), column = at % picture.columns;
+  return [Math.floor(row / high) * across + Math.floor(column / wide), row % high, column % wide];
+}
+
+/** The token that a patch is. */
+export function tokenOf(picture, at) {
+  const { high, wide } = framesOn(picture), [frame, row, column] = inFrame(picture, at);
+  return picture.first + (frame * high + row) * wide + column;
+}
+
+/**
+ * The number of the patch that a token is, counted over the rows of the picture, or -1. `axis`: 0 for queries, 1 for
+ * keys. @param {Weights} w
+ */
+export function patchOf({ meta: { picture } }, axis, token) {
+  if (!picture || picture.on === (axis ? "queries" : "keys")) return -1;
+  const { high, wide, across } = framesOn(picture), at = token - picture.first;
+  if (at < 0 || at >= picture.rows * picture.columns) return -1;
+  const frame = Math.floor(at / (high * wide)), inside = at % (high * wide);
+  const row = Math.floor(frame / across) * high + Math.floor(inside / wide);
+  return row * picture.columns + (frame % across) * wide + (inside % wide);
+}
+
+/** The row and column of a patch, as it is called; of a video, behind the frame. */
+export function patchPlace({ meta: { picture } }, at) {
+  const [frame, row, column] = inFrame(picture, at), many = Math.max(...picture.frames) > 1;
+  return `${many ? `${frame}:` : ""}${row},${column}`;
+}
 
 /** Give patches short names; other labels stay. @param {Weights} w @param {string[]} labels */
 export function patchNames(w, axis, labels) {

@@ -107,10 +107,10 @@ class HeadView(Chosen):
         words: the word of each of `tokens`, as `word_ids()` of a tokenizer gives it, None for a token of its own;
             "auto", as the marks of the tokenizer tell, as they do for `key_tokens`; None for no words.
         clean: whether the marks of a tokenizer are taken off the labels.
-        image: what lies under the tokens of an axis.
-        patches: rows and columns of the image's patches; found where they are a square or have its proportions, behind
-            0, 1, 2 or 5 tokens. Where a patch has no label of its own it is called "patch 3,4"; `tokens` may leave
-            patches out.
+        image: what lies under the tokens of an axis: one image, or the frames of a video.
+        patches: rows and columns of the patches of the image, or of each frame; found where they are a square or have
+            its proportions, behind 0, 1, 2 or 5 tokens. Where a patch has no label of its own it is called "patch
+            3,4", in frame 2 "patch 2:3,4"; `tokens` may leave patches out.
         first: the token of the first patch; when left out, the first of as many labels such as `<image>`, and where
             there are none, the patches stand last.
         image_on: "keys", "queries" or "both".

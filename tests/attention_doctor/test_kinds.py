@@ -11,7 +11,7 @@ from attention_doctor import adapt, examine
 from tests.helpers.layers_base import KeyMask, Layer, varied
 from tests.helpers.layers_beyond import BEYOND
 from tests.helpers.layers_calls import Cached
-from tests.helpers.layers_libraries import LIBRARIES, PointwiseByLength, ScalesIfAsked, SlotsAtRandom
+from tests.helpers.layers_libraries import LIBRARIES, PointwiseByLength, ScalesIfAsked, SlotsAtRandom, Whole
 from tests.helpers.layers_strangers import STRANGE
 
 
@@ -439,6 +439,8 @@ def test_what_was_seen_of_them_is_said():
     assert "takes 8 only" in str(examined(OneSizeOfPicture))
     assert "its own block of" in str(examined(FrameCausal)) and "its own block of 4" in str(examined(ChunkCausal))
     assert examine(adapt(ChunkCausal(32, 4), mask=None, causal=True), 32, 4).codes == ["future-leak"]
+    report = examined(Whole)
+    assert report.subject == "Whole.block.attn" and "the rest of Whole: no way of calling" in str(report)
     report = examined(Edges)
     assert "nothing is known of edges: something that runs was made up" in report.called_as
     assert "all but its steps: what edges should be is not known" in report.not_examined

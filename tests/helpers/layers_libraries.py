@@ -219,6 +219,61 @@ class ScalesIfAsked(Layer):
         return super().score(q, k) if self.scaling else q @ k.mT
 
 
+class Unprojected(Layer):
+    """What its heads give, joined, is its output, as in BertSelfAttention."""
+
+    def more(self):
+        self.W_o = nn.Identity()
+
+    def forward(self, x):
+        return super().forward(x)
+
+
+class OfThePast(Layer):
+    """A window of three tokens, the last of them its own."""
+
+    def before(self, T):
+        return torch.ones(T, T).tril().triu(-2).bool()
+
+    def forward(self, x):
+        return super().forward(x, self.before(x.shape[1]))
+
+
+class GatedBag(Layer):
+    """Instances of a bag, pooled for each of three classes; it gives its weights, which have an axis of tokens, too."""
+
+    def more(self):
+        self.score_of, self.axis = nn.Linear(self.d_model, 3), 1
+
+    def forward(self, bag):
+        h = self.W_v(bag)
+        weights = self.score_of(self.W_q(bag).tanh() * self.W_k(bag).sigmoid()).softmax(self.axis)
+        pooled = torch.einsum("bnk,bnd->bkd", weights, h)
+        return {"logits": self.W_o(pooled).sum(-1), "attention": weights, "bag": pooled}
+
+
+class Whole(Layer):
+    """A model of pictures that nothing but pictures fits; the attention in it takes tokens."""
+
+    def more(self):
+        self.patches = nn.Conv2d(3, self.d_model, 8, 8)
+        self.block = nn.ModuleDict({"attn": self.attention(self.d_model, self.h)})
+
+    class Attention(Layer):
+        def forward(self, x):
+            return super().forward(x)
+
+    attention = Attention
+
+    def forward(self, pixels):
+        return self.block["attn"](self.patches(pixels).flatten(2).mT).mean(1)
+
+
+class RandomAttention(Whole.Attention):
+    def weigh(self, scores):
+        return nn.functional.dropout(scores.softmax(-1), 0.1)
+
+
 def _causal(scores):
     return scores.masked_fill(torch.ones_like(scores[0, 0]).triu(1).bool(), -torch.inf).softmax(-1)
 
@@ -240,5 +295,13 @@ LIBRARIES = [  # a healthy kind, what spoils it, and the code
     (FewerKeys, {"picture": lambda self, x, H, W: x.reshape(len(x), -1, H, W)}, "mixes-tokens"),
     (InChunks, {"early": True}, "future-leak"),
     (WithSinks, {"weigh": lambda self, scores: _causal(scores + self.sinks.view(1, -1, 1, 1))}, "dead-parameters"),
+    (
+        Unprojected,
+        {"merge": lambda self, heads: heads.reshape(len(heads), heads.shape[2], -1)},
+        "mixes-tokens-on-merge",
+    ),
+    (OfThePast, {"before": lambda self, T: torch.ones(T, T).triu(-2).bool()}, "future-leak"),
+    (GatedBag, {"axis": 0}, "mixes-samples"),
+    (Whole, {"attention": RandomAttention}, "not-deterministic"),
     (SlopesBothWays, {"distance": lambda self, T: torch.arange(T).expand(T, -1)}, "positions-not-relative"),
 ]

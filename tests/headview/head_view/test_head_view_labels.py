@@ -5,6 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
+from headview import HeadView
 from headview.head_view.inputs import as_parts
 from headview.head_view.labels import cleaned, words_of
 from headview.head_view.names import short_names, telling_parts
@@ -110,6 +111,29 @@ def test_patches_are_found():
     for tokens, image, make in ((29, (9, 9), "no grid of"), (145, (36, 64), "9 x 16 or 12 x 12")):
         with pytest.raises(ValueError, match=f"{tokens} tokens make {make} patches of this image; give patches="):
             picture_for(torch.rand(3, *image), (tokens, tokens), None, None, None)
+
+
+def test_frames_of_a_video_are_taken_in_every_form_and_laid_in_rows():
+    frames = (np.arange(6)[:, None, None, None] * 40 + np.zeros((6, 8, 8, 3))).astype(np.uint8)
+    for video in (
+        frames,
+        list(frames),
+        [Image.fromarray(frame) for frame in frames],
+        torch.from_numpy(frames).movedim(-1, 1)[None],
+        torch.from_numpy(frames).movedim(-1, 1) / 255,
+        torch.from_numpy(frames).movedim(-1, 1) / 100 - 1,
+    ):
+        for shape, given in (((97, 97), None), ((100, 100), (4, 4))):
+            picture = picture_for(video, shape, given, None, None)
+            assert (picture.frames, picture.rows, picture.columns, picture.first) == ((2, 3), 8, 12, shape[0] - 96)
+        shades = picture.pixels[4::8, 4::8, 0].astype(int)  # the middle of each
+        wanted = np.arange(6).reshape(2, 3) * 40
+        stretched = wanted * 255 / 200  # what a model is given has lost its range
+        assert np.abs(shades - wanted).max() <= 1 or np.abs(shades - stretched).max() <= 1
+    view = HeadView(some(1, 2, 99, 99), ["a", *["<|video_pad|>"] * 96, "what", "?"], image=list(frames))
+    assert view.tokens[:2] + view.tokens[95:98] == ["a", "patch 0:0,0", "patch 5:3,2", "patch 5:3,3", "what"]
+    with pytest.raises(ValueError, match="99 tokens make no grid of patches of each of 6 frames; give patches="):
+        picture_for(frames, (99, 99), None, None, None)
 
 
 def test_a_cut_keeps_the_image_where_its_patches_stay_together():

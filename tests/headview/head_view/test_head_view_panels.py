@@ -75,7 +75,8 @@ def test_keys_that_heads_share_and_half_precision_are_read_as_they_are():
 def test_a_view_says_where_patches_are_and_hands_out_the_pixels(monkeypatch):
     part = captured(picture=picture(first=2))
     view = view_of(part, monkeypatch)
-    assert view.parts[0]["picture"] == {"rows": 2, "columns": 3, "first": 2, "on": "keys", "width": 30, "height": 20}
+    about = {"first": 2, "on": "keys", "width": 30, "height": 20}
+    assert view.parts[0]["picture"] == about | {"rows": 2, "columns": 3, "frames": (1, 1)}
     about, data = view._blocks.answer("image 0")
     assert about == {"height": 20, "width": 30} and data == part.picture.pixels.tobytes()
     assert view.parts[0]["has_neurons"] is True

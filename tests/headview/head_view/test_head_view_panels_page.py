@@ -15,7 +15,7 @@ from headview.head_view.patches import Picture
 from headview.head_view.widget import HeadView
 from mhalib.plots import COLOUR_MAP
 from tests.helpers.browser import until, with_script
-from tests.helpers.page import pixels, press, readout
+from tests.helpers.page import near, pixels, press, readout, some
 
 WORDS = "the cat sat on the mat because it was warm".split()
 # What the panels have computed, as lists; what is shown goes through the same functions.
@@ -155,6 +155,34 @@ def test_a_click_chooses_the_query_and_with_shift_the_key(static_page, view_of):
     assert readout(page).startswith("query 6 “patch 1,2”, key 7 “patch 2,0”")
     image.hover(position=point_at(page, 3, 3, 0, 1))
     assert page.locator(".tip:visible").text_content().startswith("query 6 “patch 1,2”, key 2 “patch 0,1”: ")
+
+
+def test_frames_of_a_video_stand_side_by_side(static_page):
+    colours = np.array([[200, 30, 30], [30, 160, 30], [30, 30, 220], [200, 200, 30]])
+    frames = np.broadcast_to(colours[:, None, None], (4, 60, 60, 3)).astype(np.uint8)
+    weights = some(1, 2, 17, 17)
+    view = HeadView(weights, image=frames, exact=True, query=7, head=1, strength=0.0)
+    page = static_page(with_script(view, KEEP))
+    seen = pixels(page.locator("canvas.image"))
+    for frame, colour in enumerate(colours):
+        x, y = point_at(page, 2, 2, *divmod(frame, 2)).values()
+        assert near(seen[int(y) + 12, int(x) + 12], colour).all(), frame  # beside the grid
+    sheet = [4 * f + 2 * r + c for d in (0, 1) for r in (0, 1) for f in (2 * d, 2 * d + 1) for c in (0, 1)]
+    np.testing.assert_allclose(numbers(page, "over.values"), weights[0, 1, 7, 1:][sheet].numpy(), atol=1e-6)
+    image = page.locator("canvas.image")
+    image.click(position=point_at(page, 4, 4, 1, 2))
+    assert readout(page).startswith("query 7 “patch 1:1,0”, ")
+    image.focus()
+    for key, place in (
+        ("ArrowLeft", "4 “patch 0:1,1”"),
+        ("ArrowDown", "10 “patch 2:0,1”"),
+        ("End", "14 “patch 3:0,1”"),
+    ):
+        press(page, key)
+        assert readout(page).startswith(f"query {place}, "), key
+    best, label = int(weights[0, 1, 14, 1:].argmax()), image.get_attribute("aria-label")
+    assert label.startswith("Picture of 4 frames of 2 × 2 patches, ")
+    assert f": patch {best // 4}:{best % 4 // 2},{best % 2} " in label
 
 
 def test_arrow_keys_walk_patches_past_hidden_ones_and_stop_at_the_edge(static_page, view_of):
