@@ -47,7 +47,7 @@ painter_endings = Choose(
     },
 )
 
-paler = Choose(
+sixteen_heads = Choose(
     about="what more heads do to the maps of this lesson",
     right="they get paler",
     options={
