@@ -156,6 +156,12 @@ export function scaleEnds({ kind, top, signed }) {
   return [kind === "log" ? `≤ 10${superscript(Math.round(Math.log10(logFrom(top))))}` : "0", most];
 }
 
+/** The same for a scale in one line: beside its end stands how what lies between is spaced. @param {Scale} scale */
+export function lyingEnds(scale) {
+  const [least, most] = scaleEnds(scale), spaced = SPACED[scale.kind];
+  return [least, spaced ? `${most} · ${spaced}` : most];
+}
+
 /** A whole number as an exponent. */
 function superscript(number) {
   return [...String(number)].map((sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign])).join("");

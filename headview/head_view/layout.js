@@ -163,7 +163,7 @@ export function acrossPlace(seen, { room, labels }, heads, wide, left) {
   return {
     ...linesIn(frame, seen, true), ...samples,
     width: Math.max(260, left + width + 8),
-    height: end + below,
+    height: end + below + NAME_ROOM,
     beside: [{ y: frame.y - 6, room: widths[0] + 2, above: true }, { y: end + 6, room: widths[1] + 2 }],
     marks: [
       { end: frame.y + 4, align: "center", baseline: "top", from: 6 },

@@ -4,7 +4,7 @@
 import { LINE_COLOURS } from "../colours.js";
 import { drawKept, LABEL_FONT, placeText, sizeCanvas, SMALL_FONT, strokeIn, widestOf, writeIn } from "../core_draw.js";
 import { MASKED } from "./codes.js";
-import { axisNames, columnLabels, rowLabels } from "./draw.js";
+import { axisNames, columnLabels, lyingEnds, rowLabels, shareOn } from "./draw.js";
 import { ACROSS_STEP, acrossPlace, linesPlace, SAMPLE_HIGH, SAMPLE_WIDE, TITLE_ROOM } from "./layout.js";
 import { labelsOf } from "./map.js";
 import { lineMaps, rowsTogether } from "./selection.js";
@@ -28,16 +28,16 @@ export function lineStyles(count, dark) {
 
 /**
  * Draw a head as faint lines, the `most` strongest of those `from` a weight on. `weights`: those in sight,
- * `seen.queries` by `seen.keys`.
+ * `seen.queries` by `seen.keys`; `share`: how strong one is, from 0 to 1.
  * @returns {{all: number, drawn: number}} how many lines there are, and how many were drawn
  */
-function faintLines(context, weights, seen, place, top, style, most, from) {
+function faintLines(context, weights, seen, place, share, style, most, from) {
   const sizes = weights.map(Math.abs), all = sizes.filter((size) => size >= from && size < Infinity).sort();
   const next = all.length > most ? all.at(-most - 1) : 0; // the first that is left out, with all that are alike
   const drawn = all.filter((size) => size > next);
   const groups = Array.from({ length: STRENGTHS }, () => []);
   sizes.forEach((size, i) => {
-    const strength = Math.min(STRENGTHS - 1, Math.floor((size / top) * STRENGTHS));
+    const strength = Math.min(STRENGTHS - 1, Math.floor(share(size) * STRENGTHS));
     if (size >= drawn[0] && size < Infinity) groups[strength].push(i);
   });
   const [begin, to] = place.ends, [queryAt, keyAt] = place.at;
@@ -80,13 +80,13 @@ function linesOf(weights, seen, { axis, place }) {
 }
 
 /** Draw lines strong: `[query, key, weight]` of each. */
-function strongLines(context, lines, place, top, style) {
+function strongLines(context, lines, place, share, style) {
   const [begin, to] = place.ends, [queryAt, keyAt] = place.at;
   for (const [query, key, weight] of lines) {
-    const share = Math.min(1, Math.abs(weight) / top);
-    if (!(share >= FAINT) || weight === MASKED) continue;
-    context.globalAlpha = 0.35 + 0.65 * share;
-    strokeLine(context, style, 1 + 3.5 * share, [begin, queryAt(query)], [to, keyAt(key)]);
+    const strength = share(Math.abs(weight));
+    if (!(strength >= FAINT) || weight === MASKED) continue;
+    context.globalAlpha = 0.35 + 0.65 * strength;
+    strokeLine(context, style, 1 + 3.5 * strength, [begin, queryAt(query)], [to, keyAt(key)]);
   }
   context.globalAlpha = 1;
 }
@@ -193,17 +193,17 @@ function linesRegion({ view, shown, win, cursor }, upTo = LINES_UP_TO, around = 
  * @param {Scene} scene
  */
 function drawLines(context, scene, { win, seen, names, maps }, place) {
-  const { shown, paint, kept, isolated } = scene, { top } = shown.frames[0].scale;
+  const { shown, paint, kept, isolated } = scene, scale = sizesOn(shown), share = shareOn(scale);
   const styles = lineStyles(maps.length, scene.look.dark);
   const turn = (sheet) => place.turned && sheet.transform(0, 1, 1, 0, 0, 0);
-  const from = Math.max(FAINT, scene.least) * top;
-  const id = JSON.stringify([names, shown.source.key, top, win, place.turned, from, scene.view.blocks.count()]);
+  const from = Math.max(FAINT, scene.least) * scale.top;
+  const id = JSON.stringify([names, shown.source.key, scale, win, place.turned, from, scene.view.blocks.count()]);
   if (!isolated) {
     drawKept(context, kept.lines, id, place.width, place.height, (sheet) => {
       const most = Math.floor(MOST_LINES / maps.length), counts = { all: 0, drawn: 0 };
       turn(sheet);
       maps.forEach((weights, i) => {
-        const one = weights && faintLines(sheet, weights, seen, place, top, styles[i], most, from);
+        const one = weights && faintLines(sheet, weights, seen, place, share, styles[i], most, from);
         counts.all += one?.all || 0;
         counts.drawn += one?.drawn || 0;
       });
@@ -215,9 +215,28 @@ function drawLines(context, scene, { win, seen, names, maps }, place) {
   context.save();
   turn(context);
   maps.forEach((weights, i) => weights && front.forEach((one) => (
-    strongLines(context, linesOf(weights, seen, one), place, top, styles[i]))));
+    strongLines(context, linesOf(weights, seen, one), place, share, styles[i]))));
   context.restore();
   return kept.lines.made;
+}
+
+/** The scale of what is drawn as lines, which say how large a number is, not its sign. @returns {Scale} */
+const sizesOn = ({ frames }) => ({ ...frames[0].scale, signed: false });
+
+const WEDGE = { long: 50, high: 5, air: 6 };
+
+/** Write what the strength of lines says, at the foot of a canvas: from thin to thick. */
+function strengthScale(context, { frame, height }, { shown, paint }) {
+  const [least, most] = lyingEnds(sizesOn(shown)), right = frame.x + frame.width, y = height - 10;
+  writeIn(context, SMALL_FONT, paint.ink);
+  const { long, high, air } = WEDGE, end = right - context.measureText(most).width - air;
+  placeText(context, most, right, y, "right", "middle");
+  placeText(context, least, end - long - air, y, "right", "middle");
+  context.beginPath();
+  context.moveTo(end - long, y);
+  context.lineTo(end, y - high / 2);
+  context.lineTo(end, y + high / 2);
+  context.fill();
 }
 
 /** Draw a region as lines in a place. Returns where the lines are, and how many. @param {Scene} scene */
@@ -226,6 +245,7 @@ function drawRegion(canvas, scene, region, place) {
   const counts = drawLines(context, scene, region, place);
   drawEnds(context, place, scene, region);
   lineCursor(context, place, scene, region);
+  strengthScale(context, place, scene);
   const cellsOf = (x, y) => steps.map((step) => (turned ? x : y) / step);
   return { frames: [frame], win: region.win, ...counts, cellsOf };
 }

@@ -3,7 +3,7 @@
 
 import { choice, node, put } from "../core.js";
 import { cssColour, hatchColour, lyingScale, maskedPixel, NAN_PIXEL, shorten, sizeCanvas } from "../core_draw.js";
-import { pixelsOf, scaleEnds } from "./draw.js";
+import { lyingEnds, pixelsOf } from "./draw.js";
 import { activeBeside } from "./hover.js";
 import { placeName } from "./sample.js";
 import { notHere } from "./selection.js";
@@ -82,8 +82,8 @@ export function drawText(canvas, scene) {
     one.run.setAttribute("aria-label", `${title && `${title}: `}${what}, weights ${ofToken(w, front, source, side)}`);
   }
   nameText(text, scene, front);
-  const { scale } = shown.frames[0], ends = scaleEnds(scale);
-  lyingScale(sizeCanvas(text.bar, 190, 16), pixelsOf(scale, look), ends, 0, 8, paint.ink);
+  const { scale } = shown.frames[0], ends = lyingEnds(scale);
+  lyingScale(sizeCanvas(text.bar, 240, 16), pixelsOf(scale, look), ends, 0, 8, paint.ink);
   text.bar.setAttribute("aria-label", `Colours from ${ends.join(" to ")}`);
   const cut = plan.filter(({ axis, range }) => range[1] - range[0] < sizes[axis]);
   const counted = cut.map(({ axis, range: [first, end] }) => (

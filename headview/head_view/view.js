@@ -11,7 +11,7 @@ import { drawBars } from "./bars.js";
 import { bindOverview } from "./choose_heads.js";
 import { LEVELS } from "./codes.js";
 import { DRAWN, makeControls } from "./controls.js";
-import { percent } from "./draw.js";
+import { shortest } from "./draw.js";
 import { hiddenLimits } from "./hidden_tokens.js";
 import { endAt, isolate, isolatedIn, pictureKeys, placeAt } from "./hover.js";
 import { makePicturePanel } from "./image.js";
@@ -198,7 +198,7 @@ function limitsText({ w, shown, mode, view, least }, { drawn = 0, all = 0, cut, 
     sources.some(({ missing }) => missing) && "? or orange: NaN, not a number. ",
     drawn < all && `The ${counted(drawn)} strongest of ${counted(all)} lines are drawn, ` +
       "and all lines of the chosen query. ",
-    asLines && least > 0 && `Lines of other queries are drawn from ${percent(least)} of the scale on. `,
+    asLines && least > 0 && `Lines of other queries are drawn from ${shortest(least * shown.frames[0].scale.top)} on. `,
     cut && "Lines need a closer look: these are the ones around the cursor. ",
     level > 0 && `Each dot is the largest of ${sources[0].block(level).join(" × ")} weights; zoom in to see each. `,
     asLines && w.signed && "Lines say how large a number is, not its sign. ",

@@ -9,7 +9,7 @@ import torch
 from headview.head_view.widget import HeadView
 from mhalib.masks import causal_mask
 from mhalib.plots import COLOUR_MAP
-from tests.helpers.page import HOSTILE, limits, near, pixels, press, readout, some, with_traits
+from tests.helpers.page import HOSTILE, Listener, limits, near, pixels, press, readout, some, with_traits
 
 WORDS = "[CLS] the cat sat on the mat [SEP]".split()
 MODES = ["map", "lines", "across", "text"]
@@ -223,6 +223,29 @@ def test_lines_across_are_read_from_both_rows_and_cut_to_what_fits(static_page):
     assert 15 <= count <= 27 and box["width"] <= 390 - 16
     focus.click(position={"x": box["width"] - 15, "y": 50})
     assert 150 < int(re.match(r"query (\d+)", readout(cut))[1]) <= 150 + count
+
+
+def test_the_scale_is_written_beside_lines_and_text_and_lines_follow_it(static_page):
+    weights = torch.tensor([[0.01, 0.99], [0.5, 0.5]])[None, None]
+    views = [view_of(weights, mode=mode, scale=scale) for mode in MODES[1:3] for scale in ("fixed", "root", "log")]
+    page = static_page(Listener(), *views, view_of(weights, mode="text", scale="root"))
+    written = [{text for text, *_, whose in page.evaluate("texts") if whose == i} for i in range(7)]
+    for number, mode in enumerate(("lines", "across")):
+        shares = []
+        for scale, said in enumerate(("1", "1 · square root", "1 · logarithmic")):
+            assert {said} <= written[3 * number + scale], mode
+            drawn = pixels(page.locator("canvas.focus").nth(3 * number + scale))
+            shares.append((drawn[..., 3] > 40).sum())
+        assert shares[0] < shares[1] < shares[2], mode  # the line of 0.01 is thin, thicker, and half as thick as can be
+    assert {"0", "1 · square root"} <= written[6]
+
+
+def test_a_large_model_is_a_telephone_high_or_little_more(static_page):
+    """Twelve layers with as many heads, thirty tokens: two screens of a small telephone at most."""
+    weights = some(12, 12, 30, 30)
+    page = static_page(*(view_of(weights, [f"token{i}" for i in range(30)], mode=mode) for mode in MODES), width=390)
+    heights = {mode: view.bounding_box()["height"] for mode, view in zip(MODES, views_of(page), strict=True)}
+    assert max(heights.values()) <= 900, heights
 
 
 # ---------------------------------------------------------------- any map
