@@ -242,8 +242,10 @@ class OfThePast(Layer):
 class GatedBag(Layer):
     """Instances of a bag, pooled for each of three classes; it gives its weights, which have an axis of tokens, too."""
 
+    axis = 1
+
     def more(self):
-        self.score_of, self.axis = nn.Linear(self.d_model, 3), 1
+        self.score_of = nn.Linear(self.d_model, 3)
 
     def forward(self, bag):
         h = self.W_v(bag)
@@ -301,7 +303,7 @@ LIBRARIES = [  # a healthy kind, what spoils it, and the code
         "mixes-tokens-on-merge",
     ),
     (OfThePast, {"before": lambda self, T: torch.ones(T, T).triu(-2).bool()}, "future-leak"),
-    (GatedBag, {"axis": 0}, "mixes-samples"),
+    (GatedBag, {"axis": 2}, "softmax-axis"),
     (Whole, {"attention": RandomAttention}, "not-deterministic"),
     (SlopesBothWays, {"distance": lambda self, T: torch.arange(T).expand(T, -1)}, "positions-not-relative"),
 ]
