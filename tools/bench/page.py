@@ -17,8 +17,8 @@ from tools.bench import course, large, layer, widgets
 FRAME = 16  # milliseconds
 HEAD = """# Benchmarks
 
-Written by `make bench`; dated by the versions below, not by the clock. In brackets how many times ours. First paint:
-headless Chromium, from the start of the navigation to the frame after the picture is drawn.
+Written by `make bench`. It is dated by the versions below, not by the calendar. The numbers in brackets are multiples
+of our value. First paint: headless Chromium, from the start of the navigation to the frame after the picture is drawn.
 
 {basis}
 """
@@ -97,8 +97,8 @@ def widgets_part(done: list[widgets.Entry]) -> Part:
     part = Part(
         f"{widgets.LAYERS} layers × {widgets.HEADS} heads × {widgets.TOKENS} tokens",
         [["", "time to make", "bytes", "first paint"]],
-        "The libraries of bertviz and CircuitsVis come from the disk, which favours them. HeadView, bertviz's model "
-        "view and CircuitsVis draw all heads; bertviz's head view and both `interact` draw one layer.",
+        "The libraries of bertviz and CircuitsVis are loaded from disk, which favours them. HeadView, bertviz's model "
+        "view and CircuitsVis draw all heads; bertviz's head view and both kinds of `interact` draw one layer.",
     )
     numbers = {entry.name: (median(entry.made), entry.size, median(entry.paints)) for entry in done}
     ours = numbers[done[0].name]
@@ -120,8 +120,9 @@ def steps_part(steps: dict[str, list[float]]) -> Part:
     part = Part(
         f"A step of a slider, {widgets.STEP_HEADS} heads, T = {widgets.STEP_TOKENS}",
         [["", "median", "worst", "steps"]],
-        "Compute + draw: all that the page does for the event; until painted: to the end of the frame that shows it. "
-        "`interact`: compute, draw and encode in Python; the way to the browser and what it does come on top.",
+        "Compute + draw: everything that the page does for one event. Until painted: up to the end of the frame that "
+        "shows it. `interact`: computing, drawing and encoding in Python; the transfer to the browser and the "
+        "browser's own work come on top.",
     )
     work, shown = (median(steps[f"HeadLab, heads: {what}"]) for what in ("compute + draw", "until painted"))
     for name, spent in steps.items():
@@ -140,9 +141,9 @@ def huge_part(found: dict, shape: tuple[int, int, int], others: dict[str, float]
     part = Part(
         f"{math.prod(shape) * shape[-1] / 1e9:.1f} billion weights",
         [["", "Python", "first paint", "bytes", "memory beside the weights"]],
-        "Random, one key taking most of each row, in a process of its own. Python: constructor, display bundle with "
-        f"its picture, state. The others are not run: theirs is what they weigh for each weight more, measured on maps "
-        f"of {large.SMALL} tokens, times the number of weights.",
+        "The weights are random, with one key taking most of each row; the view runs in a process of its own. Python: "
+        "constructor, display bundle with its picture, and state. The others are not run: their bytes are what each "
+        f"further weight adds, measured on maps of {large.SMALL} tokens, times the number of weights.",
     )
     share, size = f"{100 * grown:.1f} %", f"{found['size'] / 1e6:.2f} MB"
     part.rows.append([name, readable(found["python"]), readable(found["paint"]), size, share])
@@ -158,8 +159,9 @@ def long_part(looks: list[float], fresh: list, there: list, first: float, plotte
     part = Part(
         f"One head of {large.LONG:,} tokens",
         [["", "median", "worst", "steps"]],
-        "A step of the wheel: zoom from all of the map to single weights and out again, and pan on the way. With tiles "
-        "from the kernel: the steps that ask for some, the kernel's work added; the way between the two is left out. "
+        "A step is one step of the wheel: the test zooms from the whole map to single weights and out again, and pans "
+        "on the way. With tiles from the kernel: only the steps that ask for tiles, including the kernel's work, but "
+        "not the transfer between kernel and page. "
         "`imshow`: matplotlib's Agg, `set_xlim`, `set_ylim` and `draw`; encoding and the browser come on top.",
     )
     work = [step.work for step in there]
@@ -200,8 +202,9 @@ def layer_part() -> Part:
     part = Part(
         f"The layer, d_model {layer.D_MODEL}, {layer.HEADS} heads, {layer.BATCH} × {layer.TOKENS} tokens",
         [["", *next(iter(measured.values()))]],
-        f"One thread, medians of {layer.TURNS} turns, float32, no mask, no bias. d2l's layer makes its weights in any "
-        "case. Forward: `eval()` and `no_grad()`. Factors within some 5 % of 1 change sides from run to run.",
+        f"One thread, medians of {layer.TURNS} turns, float32, no mask, no bias. d2l's layer always makes its "
+        "weights. Forward: `eval()` and `no_grad()`. A factor within some 5 % of 1 may be above 1 in one run and below "
+        "it in the next.",
     )
     for what, spent in measured.items():
         part.rows.append([what, *(f"{ms:.1f} ms ({ms / spent['mhalib']:.2f} ×)" for ms in spent.values())])
@@ -215,8 +218,8 @@ def pruning_part() -> Part:
     part = Part(
         f"Pruned heads, {layer.PRUNED_HEADS} heads at first",
         [["heads left", "operations", "time", "time, masked only"]],
-        "`prune_heads` on the layer alone, forward; operations counted by torch. Masked: the same heads switched off "
-        "by a gate, which saves nothing.",
+        "`prune_heads` on the layer alone, forward pass; torch counts the operations. Masked: the same heads switched "
+        "off by a gate, which saves nothing.",
     )
     for row in layer.pruning():
         part.rows.append([str(row["kept"]), *(f"{row[key]:.2f} ×" for key in ("operations", "time", "masked"))])
