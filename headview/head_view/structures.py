@@ -195,8 +195,10 @@ def _captured(maps) -> list[Layer]:
     before = Counter()  # calls of a module in a pass
     for layer, number in zip(layers, maps.passes, strict=True):
         module = re.sub(r" call \d+$", "", layer.name)
-        same[module, before[module, number], layer.role, layer.kv_heads, layer.weights.shape].append(layer)
         before[module, number] += 1
+        nth = before[module, number]
+        layer.name = f"{module} call {nth}" if nth > 1 else module
+        same[layer.name, layer.role, layer.kv_heads, layer.weights.shape].append(layer)
     return [_passes_of(each) if len(each) > 1 else each[0] for each in same.values()]
 
 

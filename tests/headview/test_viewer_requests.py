@@ -182,6 +182,7 @@ def test_passes_of_a_model_are_an_axis_to_walk_along():
             model(torch.randint(3, 98, (1, length)))
     view = HeadView(maps)
     assert shapes(view) == {"4 x 6 x 6": (2, 2, 4, 6, 6), "4 x 4 x 4": (1, 2, 4, 4, 4)}
+    assert all(part["layer_names"] == ["layer 0", "layer 1"] for part in view.parts)
     assert np.array_equal(view.weights_of(1, 2) == -1, ~causal_mask(6).numpy())
 
 
