@@ -125,7 +125,13 @@ def pixels_of(image) -> np.ndarray:
     these, or has one axis more.
     """
     if isinstance(image, (list, tuple)) and image:
-        image = np.stack([np.asarray(x.convert("RGB")) if hasattr(x, "convert") else _as_array(x) for x in image])
+        frames = [np.asarray(x.convert("RGB")) if hasattr(x, "convert") else _as_array(x) for x in image]
+        if len(sizes := sorted({frame.shape for frame in frames})) > 1:
+            raise ValueError(
+                f"frames of a video have one size, got {', '.join(map(str, sizes))}; of several images give one, and "
+                "first=, the token of its first patch"
+            )
+        image = np.stack(frames)
     if hasattr(image, "convert") and hasattr(image, "resize"):
         picture = image.convert("RGB")
     elif isinstance(image, (Tensor, np.ndarray)):

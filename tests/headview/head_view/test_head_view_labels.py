@@ -134,6 +134,11 @@ def test_frames_of_a_video_are_taken_in_every_form_and_laid_in_rows():
     assert view.tokens[:2] + view.tokens[95:98] == ["a", "patch 0:0,0", "patch 5:3,2", "patch 5:3,3", "what"]
     with pytest.raises(ValueError, match="99 tokens make no grid of patches of each of 6 frames; give patches="):
         picture_for(frames, (99, 99), None, None, None)
+    one, two = Image.new("RGB", (8, 8)), Image.new("RGB", (8, 4))
+    with pytest.raises(ValueError, match=r"got \(4, 8, 3\), \(8, 8, 3\); of several images give one, and first="):
+        picture_for([one, two], (97, 97), None, None, None)
+    part = as_parts(some(1, 2, 30, 30), image=two, first=18, patches=(2, 4))[0]  # the second image of a text
+    assert part.picture.first == 18 and part.tokens[0][25] == "patch 1,3"
 
 
 def test_a_cut_keeps_the_image_where_its_patches_stay_together():
