@@ -1,7 +1,7 @@
 """The picture of a HeadView, for readers where nothing runs and in files: what is on screen, drawn by matplotlib.
 
 All heads small at the left in the model's order, the chosen ones at the right in their window, with the cursor, on the
-scale and with the colours of the view; lines are drawn as lines, text as a map. Everything has its place in inches,
+scale and with the colours of the view; lines are drawn as lines, text as text. Everything has its place in inches,
 worked out here: to let matplotlib find one would take longer than to draw.
 """
 
@@ -23,6 +23,7 @@ from headview.head_view.labels import ISOLATES, visible
 from headview.head_view.screen import Screen, on_screen
 from mhalib.plots import (
     DIVERGING,
+    HATCH_COLOURS,
     LINE_COLOURS,
     MASKED_COLOURS,
     NAN_COLOUR,
@@ -41,6 +42,8 @@ _DOTS = 100  # in an inch of the picture in a notebook; a file has twice as many
 _SIDE, _LEAST_SIDE = 3.4, 1.3  # inches of a map, and of several side by side
 _LETTER = 0.068  # inches, of the font below, on the safe side
 _FONT, _TITLE = 7, 9.5  # points
+_ACROSS = (5.0, 1.9)  # inches of lines that run down
+_TEXT, _SIGN, _LINE = 4.6, 0.067, 0.22  # inches of running text, of a sign of it, of a line
 _MOST_CELLS = 280  # along an axis of a map, so that no cell is smaller than a dot
 _HATCHED_UP_TO = 64  # cells along an axis; strokes closer together would be one grey
 _MOST_LINES = 600  # of all heads together
@@ -56,11 +59,10 @@ _DASHES = ("solid", (0, (5, 3)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
 class _Place(NamedTuple):
     """Where the panels of a picture stand, in inches from the upper left corner."""
 
-    x: float  # of the first panel
+    lefts: list[float]  # of the panels
     y: float
     wide: float  # of each panel
     high: float
-    step: float  # from one panel to the next
     size: tuple[float, float]  # of all
 
 
@@ -133,20 +135,25 @@ def _draw(screen: Screen) -> DescribedFigure:
     if screen.thumbnails is not None:
         sheet, names = _overview_sheet(screen)
         left += names + sheet.shape[1] / _DOTS + 0.2
-    place = _placed(screen, left + 0.3 + beside, below, beside * apart)
+    room = {"text": 0.1, "across": 0.6}.get(screen.view.mode, 0.3 + beside)
+    place = _placed(screen, left + room, beside, below, beside * apart)
     high = max(place.size[1], 0 if screen.thumbnails is None else sheet.shape[0] / _DOTS + 0.85)
     figure = DescribedFigure(figsize=(round(place.size[0], 2), round(high, 2)), dpi=_DOTS)  # whole dots
     figure.alt = screen.alt
     if screen.thumbnails is not None:
         _draw_overview(figure, screen, sheet, 0.1 + names)
     _write(figure, left + 0.1, 0.18, _cut(screen.title, place.size[0] - left), size=_TITLE)
+    if screen.view.mode == "text":
+        _draw_text(figure, screen, place)
+        return figure
     if screen.lines:
         _draw_lines(figure, screen, place, *marks[0])
         return figure
+    several = len(screen.panels) > 1
     for number, (panel, (rows, columns)) in enumerate(zip(screen.panels, marks, strict=True)):
-        box = (place.x + number * place.step, place.y, place.wide, place.high)
-        if len(screen.panels) > 1:
-            _write(figure, box[0], place.y - 0.1, _cut(panel.name, place.step - 0.1), size=_FONT + 1)
+        box = (place.lefts[number], place.y, place.wide, place.high)
+        if several:
+            _write(figure, box[0], place.y - 0.1, _cut(panel.name, place.wide + 0.25), size=_FONT + 1)
         axes = _axes(figure, *box)
         _draw_map(axes, panel, screen)
         _frame_cursor(axes, screen, place)
@@ -155,29 +162,47 @@ def _draw(screen: Screen) -> DescribedFigure:
             beside = _label(figure, box, rows, 0)
         if number == 0:
             _write(figure, box[0] - beside, place.y + place.high / 2, screen.about["axes"][0], ha="right", rotation=90)
-        chosen = _cut(panel.chosen, max(place.wide, 2.0) + 0.6)
+        chosen = _cut(panel.chosen, place.wide + 0.3 if several else max(place.wide, 2.0) + 0.6)
         said = "\n".join(filter(None, (screen.about["axes"][1], _note(screen, panel), chosen)))
         _write(figure, box[0] + place.wide / 2, place.y + place.high + below, said, ha="center", va="top")
-        _draw_bar(figure, screen, panel, box[0] + place.wide + 0.1, place)
+        if any(panel is each for each in _kinds(screen)):
+            _draw_bar(figure, screen, panel, box[0] + place.wide + 0.1, place)
     return figure
 
 
-def _placed(screen: Screen, x: float, below: float, between: float) -> _Place:
+def _kinds(screen: Screen) -> list:
+    """Return the last panel of those that share a scale, which is drawn beside it; a difference has its own."""
+    return list({panel.signed: panel for panel in screen.panels}.values())
+
+
+def _placed(screen: Screen, x: float, beside: float, below: float, between: float) -> _Place:
     """Return where the panels stand, so much `between` them: cells are squares, unless a map is far from a square."""
+    if screen.view.mode == "text":
+        caption, _, _, lines, y = _texts(screen)[-1]
+        high = max(1.0, y + _LINE * (len(lines) + bool(caption)))
+        return _Place([x], 0.4, _TEXT, high, (x + _TEXT + 0.15 + 0.8 * len(_kinds(screen)), high + 1.1))
     number = 1 if screen.lines else len(screen.panels)
     room = max(_LEAST_SIDE, min(_SIDE, 7.6 / number))
     tall, long = (end - first for first, end in screen.spans)
     wide, high = room, _SIDE
+    legend = 0.2 * math.ceil(len(screen.panels) / 2) if screen.lines and len(screen.panels) > 1 else 0
+    if screen.view.mode == "across":
+        wide, high = _ACROSS
+        return _Place([x], 0.5 + beside, wide, high, (x + wide + 0.15, 1.1 + beside + high + below + legend))
     if not screen.lines and 0.4 <= tall / long <= 2.5:
         cell = min(room / long, _SIDE / tall)
         wide, high = max(0.4, cell * long), max(0.4, cell * tall)
     elif not screen.lines:
         wide, high = (room if long > 1 else 0.4), (_SIDE if tall > 1 else 0.4)
     y = 0.55 if number > 1 else 0.4
-    step = wide + (0.4 + below if screen.lines else 0.95 + between)
-    legend = 0.2 * math.ceil(len(screen.panels) / 2) if screen.lines and len(screen.panels) > 1 else 0
+    steps = [
+        wide + between + (0.95 if any(screen.panels[i] is each for each in _kinds(screen)) else 0.4)
+        for i in range(number)
+    ]
+    steps = [wide + 0.4 + below] if screen.lines else steps
+    lefts = [x + sum(steps[:i]) for i in range(number)]
     under = 0.6 + legend if screen.lines else 0.6 + (below if below > 0.3 else 0.1)
-    return _Place(x, y, wide, high, step, (x + number * step + 0.15, y + high + under))
+    return _Place(lefts, y, wide, high, (lefts[-1] + steps[-1] + 0.15, y + high + under))
 
 
 def _axes(figure: DescribedFigure, x: float, y: float, wide: float, high: float) -> Axes:
@@ -221,8 +246,15 @@ def _widest(marks: list[tuple[float, str]]) -> float:
     return _LETTER * max((len(said) for _, said in marks), default=0)
 
 
-def _label(figure: DescribedFigure, box: tuple, marks: list[tuple[float, str]], axis: int, thinned: int = 1) -> float:
-    """Write the labels of rows (axis 0, at the left) or columns (1, below) beside a box, as plain text.
+def _label(
+    figure: DescribedFigure,
+    box: tuple,
+    marks: list[tuple[float, str]],
+    axis: int,
+    thinned: int = 1,
+    above: bool = False,
+) -> float:
+    """Write the labels of rows (axis 0, at the left) or columns (1, below or `above`) beside a box, as plain text.
 
     Columns are turned where they do not fit, and thinned where a box is narrow. Returns the inches that they need.
     """
@@ -233,8 +265,8 @@ def _label(figure: DescribedFigure, box: tuple, marks: list[tuple[float, str]], 
         if axis == 0:
             _write(figure, x - 0.04, y + at * high, said, _FONT, ha="right")
         else:
-            look = {"rotation": 90, "ha": "center", "va": "top"} if turned else {"ha": "center", "va": "top"}
-            _write(figure, x + at * wide, y + high + 0.04, said, _FONT, **look)
+            look = {"rotation": 90 * turned, "ha": "center", "va": "bottom" if above else "top"}
+            _write(figure, x + at * wide, y - 0.04 if above else y + high + 0.04, said, _FONT, **look)
     return 0.1 + (_widest(marks) if turned or axis == 0 else 0.13 * bool(marks))
 
 
@@ -380,20 +412,23 @@ def _draw_overview(figure: DescribedFigure, screen: Screen, sheet: np.ndarray, l
 
 def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: list, columns: list) -> None:
     """Draw heads as lines from queries to keys: those of the chosen query, and of the others the strong ones."""
-    axes = _axes(figure, place.x, place.y, place.wide, place.high)
+    across, box = screen.view.mode == "across", (place.lefts[0], place.y, place.wide, place.high)
+    axes = _axes(figure, *box)
     left_out, samples = 0, []
     for number, panel in enumerate(screen.panels):
         cells = np.where(np.isfinite(panel.cells), panel.cells, 0)
-        strength = np.minimum(1, np.abs(cells) / panel.top)
+        sizes = np.abs(cells)
+        strength = share(sizes, screen.scale, panel.top)
         mine = (strength > _FAINT) & np.isin(np.arange(len(cells)), screen.rows)[:, None]
         order = np.argsort(-strength, axis=None, kind="stable")[: _MOST_LINES // len(screen.panels)]
         drawn = mine.copy()
-        drawn.ravel()[order] |= strength.ravel()[order] >= max(_FAINT, screen.view.least)
+        drawn.ravel()[order] |= sizes.ravel()[order] >= max(_FAINT, screen.view.least) * panel.top
         left_out += int((strength > _FAINT).sum() - drawn.sum())
         query, key = drawn.nonzero()
         weight, chosen = strength[query, key], mine[query, key]
         left, right = np.zeros(len(query)), np.ones(len(query))
         ends = np.stack([left, (query + 0.5) / len(cells), right, (key + 0.5) / cells.shape[1]], 1).reshape(-1, 2, 2)
+        ends = ends[..., ::-1] if across else ends
         name, dash = LINE_COLOURS[number % len(LINE_COLOURS)], (number + number // len(LINE_COLOURS)) % len(_DASHES)
         colour = np.tile(matplotlib.colors.to_rgba(name), (len(query), 1))
         colour[:, 3] = np.where(chosen, 0.35 + 0.65 * weight, 0.08 + 0.4 * weight)
@@ -404,19 +439,84 @@ def _draw_lines(figure: DescribedFigure, screen: Screen, place: _Place, rows: li
     axes.set_frame_on(False)
     for x, sign, at, size in zip((0, 1), "os", screen.cursor, cells.shape, strict=True):
         if 0 <= at < size:
-            axes.plot(x, (at + 0.5) / size, sign, color="black", fillstyle="none", markersize=5, clip_on=False)
-    box = (place.x, place.y, place.wide, place.high)
-    beside, end = _label(figure, box, rows, 0), place.x + place.wide
-    for at, said in columns:
-        _write(figure, end + 0.04, place.y + at * place.high, said, _FONT)
-    middle = place.y + place.high / 2
-    _write(figure, place.x - beside, middle, screen.about["axes"][0], ha="right", rotation=90)
-    _write(figure, end + 0.1 + _widest(columns), middle, screen.about["axes"][1], rotation=90)
+            spot = [x, (at + 0.5) / size][:: -1 if across else 1]
+            axes.plot(*spot, sign, color="black", fillstyle="none", markersize=5, clip_on=False)
+    names, under = screen.about["axes"], 0.15
+    if across:
+        _label(figure, box, rows, 1, above=True)
+        under += _label(figure, box, columns, 1)
+        for y, name in zip((place.y, place.y + place.high), names, strict=True):
+            _write(figure, box[0] - 0.1, y, name, ha="right")
+    else:
+        beside, end = _label(figure, box, rows, 0), box[0] + place.wide
+        for at, said in columns:
+            _write(figure, end + 0.04, place.y + at * place.high, said, _FONT)
+        middle = place.y + place.high / 2
+        _write(figure, box[0] - beside, middle, names[0], ha="right", rotation=90)
+        _write(figure, end + 0.1 + _widest(columns), middle, names[1], rotation=90)
     words = [f"stronger: larger, up to {screen.panels[0].top:.3g}{WAYS[screen.scale]}"]
     words += [f"{left_out:,} weaker lines left out"] * bool(left_out)
-    _write(figure, place.x + place.wide / 2, place.y + place.high + 0.15, " · ".join(words), _FONT, ha="center")
+    _write(figure, box[0] + place.wide / 2, place.y + place.high + under, " · ".join(words), _FONT, ha="center")
     if len(screen.panels) > 1:
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.08), "ncols": 2, "fontsize": _FONT, "frameon": False}
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -(under + 0.12) / place.high), "ncols": 2}
+        below |= {"fontsize": _FONT, "frameon": False}
         names = [_cut(panel.name, 1.6) for panel in screen.panels]
         for text in axes.legend(samples, names, **below).get_texts():
             text.set_parse_math(False)
+
+
+# --------------------------------------------------------------------------------------------------------------- text
+
+
+def _texts(screen: Screen) -> list[tuple]:
+    """Return the texts from above to below: what each is called, its panel and run, its lines, and where they begin.
+
+    A line is a list of tokens, each where it begins, in inches, how it is written, and its number.
+    """
+    found, y = [], _LINE / 2
+    for panel in screen.panels:
+        for run in panel.runs:
+            lines, at = [[]], 0.0
+            for number, token in enumerate(run.tokens):
+                said = _cut(visible(token), 1.5)
+                if lines[-1] and at + _SIGN * len(said) > _TEXT:
+                    lines.append([])
+                    at = 0.0
+                lines[-1].append((at, said, number))
+                at += _SIGN * (len(said) + 1)
+            name = f"{screen.about['axes'][run.axis]} text" * (len(panel.runs) > 1)
+            caption = ", ".join(filter(None, (panel.name * (len(screen.panels) > 1), name)))
+            found.append((caption, panel, run, lines, y))
+            y += _LINE * (len(lines) + bool(caption))
+    return found
+
+
+def _draw_text(figure: DescribedFigure, screen: Screen, place: _Place) -> None:
+    """Draw tokens as running text, each on the colour of the weight that it gets from the chosen, or gives to it."""
+    left, front = place.lefts[0], int(screen.view.direction == "to")
+    axes = _axes(figure, left, place.y, place.wide, place.high)
+    axes.set(xlim=(0, place.wide), ylim=(place.high, 0), frame_on=False)
+    for caption, panel, run, lines, y in _texts(screen):
+        if caption:
+            _write(figure, left, place.y + y, _cut(caption, place.wide))
+        shades = np.full((len(run.tokens), 3), 255)
+        if run.numbers is not None:
+            shades = _shades(run.numbers, screen.scale, panel.top, panel.signed, screen.view.colours)
+        for down, line in enumerate(lines, bool(caption)):
+            for x, said, number in line:
+                box = ((x, y + down * _LINE - 0.085), _SIGN * len(said), 0.17)
+                look = {"facecolor": shades[number] / 255, "edgecolor": HATCH_COLOURS["light"], "linewidth": 0}
+                masked = run.numbers is not None and np.isneginf(run.numbers[number])
+                axes.add_patch(Rectangle(*box, **look, hatch="//////" if masked else ""))
+                if number in (run.chosen, run.other):
+                    dash = "solid" if number == run.chosen else "dashed"
+                    axes.add_patch(Rectangle(*box, fill=False, edgecolor=_CURSOR, linewidth=1.5, linestyle=dash))
+                bright = shades[number] @ (0.2126, 0.7152, 0.0722) > 118
+                look = {"family": "monospace", "color": "black" if bright else "white"}
+                _write(figure, left + x, place.y + y + down * _LINE, said, **look)
+    end = place.y + y + (len(lines) + bool(caption)) * _LINE
+    words = f"{screen.value} {('from', 'to')[front]} the {screen.about['axes'][front]} in the frame"
+    said = " · ".join(filter(None, (words, _note(screen, screen.panels[0]))))
+    _write(figure, left, end, "\n".join(dict.fromkeys([said, *(panel.chosen for panel in screen.panels)])), va="top")
+    for number, panel in enumerate(_kinds(screen)):
+        _draw_bar(figure, screen, panel, left + place.wide + 0.1 + 0.8 * number, place)

@@ -13,14 +13,31 @@ from headview.head_view.pyramid import tops_of
 _MOST_CELLS = 1024  # along a side of a picture; longer maps are given pooled
 _PREFIXES = {"weights": "", "values": "value-weighted ", "rollout": "rollout up to "}
 _VALUES = {"weights": "attention weight", "values": "weight × length of the value", "rollout": "rollout"}
+_LOOKS = {"map": "a heat map", "lines": "lines", "across": "lines across", "text": "text"}
+_MOST_TOKENS = 400  # of a text
 _TINY = 1e-9
 _LONGEST = 16  # characters of a label that is said with others
+
+
+class Run(NamedTuple):
+    """Running text: queries (axis 0) or keys, the numbers of the tokens, float32, or None where they have no colour.
+
+    `chosen` is the place of the token from or to which the numbers are, `other` that of the cursor's other token; -1
+    where it is not in sight.
+    """
+
+    axis: int
+    tokens: list[str]
+    numbers: np.ndarray | None
+    chosen: int
+    other: int
 
 
 class Panel(NamedTuple):
     """One map: its name, cells float32 `(rows, columns)`, -inf where masked, where its scale ends, is it signed?
 
-    `labels` are those of its rows and columns ([]: numbers); `chosen` says the cell of the cursor.
+    `labels` are those of its rows and columns ([]: numbers); `chosen` says the cell of the cursor; `runs` are the same
+    as text.
     """
 
     name: str
@@ -29,6 +46,7 @@ class Panel(NamedTuple):
     signed: bool
     labels: list[list[str]]
     chosen: str
+    runs: list[Run]
 
 
 @dataclass
@@ -80,7 +98,8 @@ def on_screen(view) -> Screen:
         own = view.side if lines else side  # what lies over each other has one label for both sides
         labels = [_labels(view, shown, axis, window[2 * axis : 2 * axis + 2], own) for axis in (0, 1)]
         cell = _cell(view, shown, cursor, own)
-        panels.append(Panel(name, _in_sight(pyramid, window), top, shown.signed, labels, cell))
+        runs = _runs(view, shown, window, side) if view.mode == "text" else []
+        panels.append(Panel(name, _in_sight(pyramid, window), top, shown.signed, labels, cell, runs))
     layers, heads, *_ = about["shape"]
     small = blocks.small(view.part, view.sample, sides[0]) if layers * heads > 1 else None
     small_scale, small_tops = (scale, None) if small is None else _scale_of_all(view, small, first.signed)
@@ -111,14 +130,14 @@ def _alt(view, about: dict, title: str, panels: list[Panel], scale: str) -> str:
     what = "Numbers" if about["kind"] == "signed" else "Attention weights"
     ends = [f"from {-panel.top if panel.signed else 0:.4g} to {panel.top:.4g}" for panel in panels]
     spaced = {"log": ", logarithmic", "root": " of square roots"}.get(scale, "")
-    looks = "lines" if view.mode in ("lines", "across") else "a heat map"
     said = (
         f"{what} of {layers} layer{'s' * (layers > 1)} with {heads} head{'s' * (heads > 1)}, {queries} queries by "
-        f"{keys} keys, on a scale {' and '.join(dict.fromkeys(ends))}{spaced}. In full, as {looks}: {title}"
+        f"{keys} keys, on a scale {' and '.join(dict.fromkeys(ends))}{spaced}. In full, as {_LOOKS[view.mode]}: {title}"
     )
-    if looks == "lines" and len(panels) > 1:
+    lines = view.mode in ("lines", "across")
+    if lines and len(panels) > 1:
         said += f": {', '.join(panel.name for panel in panels[:8])}{', …' * (len(panels) > 8)}"
-    if len(view.sides) > 1 and looks != "lines":
+    if len(view.sides) > 1 and not lines:
         said += f", {' beside '.join(panel.name for panel in panels)}"
     said += f"; what is in sight: {view.window}" * bool(view.window)
     return f"{said}; chosen: {', '.join(dict.fromkeys(panel.chosen for panel in panels[:3]))}."
@@ -173,6 +192,26 @@ def _labels(view, shown, axis: int, span: list[int], side: str) -> list[str]:
     groups = (shown.columns if axis else shown.rows)[span[0] : span[1]]
     plain = all(group == [place] for group, place in zip(groups, range(*span), strict=True))
     return [] if plain and not view.labels_shown(axis, side) else view.beside(groups, axis, side)
+
+
+def _runs(view, shown, window: list[int], side: str) -> list[Run]:
+    """Return a map as text: one where queries and keys are the same, else both; of many tokens those at the cursor."""
+    front, groups = int(view.direction == "to"), (shown.rows, shown.columns)
+    cursor = place_of(shown.rows, view.query), place_of(shown.columns, view.key)
+    rows = shown.cells[sorted({place_of(shown.rows, query) for query in (view.query, *view.rows)})]
+    masked = np.isneginf(rows)
+    row = np.where(masked.all(0), -np.inf, np.where(masked, 0, rows).sum(0))
+    numbers = shown.cells[:, cursor[1]] if front else row
+    tokens, runs = [view.beside(group, axis, side) for axis, group in enumerate(groups)], []
+    same = tokens[0] == tokens[1]
+    for axis in [front] if same else [0, 1]:
+        first, end = window[2 * axis : 2 * axis + 2]
+        first = max(first, min(cursor[axis] - _MOST_TOKENS // 2, end - _MOST_TOKENS))
+        end = min(end, first + _MOST_TOKENS)
+        marks = (cursor[axis], cursor[1 - axis] if same else -1) if axis == front else (-1, cursor[axis])
+        places = [at - first if first <= at < end else -1 for at in marks]
+        runs.append(Run(axis, tokens[axis][first:end], numbers[first:end] if same or axis != front else None, *places))
+    return runs
 
 
 def _title(view, about: dict, names: list[str], lines: bool) -> str:

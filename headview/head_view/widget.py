@@ -124,10 +124,10 @@ class HeadView(Chosen):
 
     Traits, which follow the reader and can be set: `part`, `sample`, `layer`, `head`, `query` and `key` (the cell of
     the cursor), `rows` (several queries whose weights are summed), `mode` ("map", "lines", "across": lines between two
-    rows of tokens, or "text"), `least` (from this share of the scale's end on, lines of other queries are drawn),
-    `direction` of a text ("from" the chosen query or "to" the chosen key), `scale` ("auto", one of the others by what
-    is there, "fixed", 0 to 1, "maximum", 0 to the largest weight of each head, "log", from 1e-4, or "root"), `overlay`
-    (list of `[layer, head]`, shown with the chosen head), `combine` ("maximum" or "mean": how a map shows several heads),
+    rows of tokens, or "text"), `least` (lines of other queries: from this share of the scale's end on), `direction`
+    of a text ("from" the chosen query or "to" the chosen key), `scale` ("auto", one of the others by what is there,
+    "fixed", 0 to 1, "maximum", 0 to the largest weight of each head, "log", from 1e-4, or "root"), `overlay` (list of
+    `[layer, head]`, shown with the chosen head), `combine` ("maximum" or "mean": how a map shows several heads),
     `window` (`[first query, end, first key, end]` of what is in sight, `[]` for all), `values` ("weights", "values":
     times the length of the value vectors, or "rollout"), `hidden` (labels of tokens to leave out) and `renormalise`,
     `words` (words for pieces), `side` of a comparison, `colours`, `order` of the heads in the overview ("model",
@@ -336,8 +336,8 @@ class HeadView(Chosen):
     def save(self, path: str | Path, megabytes: float = _PAGE_MEGABYTES) -> Path:
         """Write what is on screen into a file, and return where it is.
 
-        A picture holds the overview, in the model's order, and the chosen heads as a map or lines, with the chosen
-        rows and cell marked. The list of keys, the panels below and text are in the page, and in the PNG that it saves.
+        A picture holds the overview, in the model's order, and the chosen heads as a map, lines or text, with the
+        chosen rows and cell marked. The list of keys and the panels below are in the page, and in the PNG it saves.
 
         Args:
             path: ends in ".png", ".svg", ".pdf", or ".html" for a page that stays alive without a kernel.

@@ -128,7 +128,7 @@ def test_the_overview_shows_every_head_and_frames_the_chosen_one():
 # ---------------------------------------------------------------- text
 
 
-@pytest.mark.parametrize("mode", ["map", "lines"])
+@pytest.mark.parametrize("mode", ["map", "lines", "across", "text"])
 def test_labels_of_any_script_are_text_and_never_break_a_picture(mode, tmp_path):
     view = HeadView(some(2, 2, 10, 10), ODD, mode=mode, layer_names=["$\\frac{$ <b>", "b"])
     for ending in (".png", ".svg", ".pdf"):
@@ -176,6 +176,40 @@ def test_weak_lines_of_other_queries_are_left_out_and_that_is_said():
     assert re.search(r"[\d,]+ weaker lines left out", " ".join(written(figure_of(view))))
 
 
+def test_lines_across_run_down_and_their_strength_follows_the_scale():
+    cells = torch.tensor([[0.75, 0.25, 0], [0, 1, 0], [0, 0, 1]])
+    strengths = []
+    for scale in ("fixed", "root"):
+        (lines,) = figure_of(HeadView(cells, mode="across", query=0, scale=scale)).axes[0].collections
+        ends = [segment.round(3).tolist() for segment in lines.get_segments()]
+        strengths.append(lines.get_linewidths()[ends.index([[0.167, 0], [0.5, 1]])])
+    assert strengths == pytest.approx([0.8 + 2 * 0.25, 0.8 + 2 * 0.5])
+
+
+@pytest.mark.parametrize("direction", ["from", "to"])
+def test_text_is_drawn_as_text_on_the_colours_of_the_weights(direction):
+    weights, words = some(1, 1, 14, 14), WORDS[:13] + ["$"]
+    view = HeadView(weights, words, mode="text", direction=direction, query=3, key=5, rows=[7])
+    figure = figure_of(view)
+    row = weights[0, 0, [3, 7]].sum(0) if direction == "from" else weights[0, 0, :, 5]
+    grounds = [patch.get_facecolor()[:3] for patch in figure.axes[0].patches if patch.get_fill()]
+    np.testing.assert_allclose(grounds, colormaps[COLOUR_MAP](row.clamp(max=1).numpy())[:, :3], atol=0.01)
+    frames = [patch.get_xy() for patch in figure.axes[0].patches if not patch.get_fill()]
+    assert len(frames) == 2 and set(words) <= set(written(figure)) and "as text" in figure.alt
+    assert any(
+        f"{direction} the {'query' if direction == 'from' else 'key'} in the frame" in said for said in written(figure)
+    )
+
+
+def test_long_texts_show_what_is_around_the_cursor_and_two_texts_stand_above_each_other():
+    weights = torch.zeros(1, 1, 900, 900)
+    weights[..., 7] = 1
+    said = written(figure_of(HeadView(weights, [f"t{i}" for i in range(900)], mode="text", query=700, key=7)))
+    assert {"t500", "t700", "t899"} <= set(said) and "t499" not in said
+    said = written(figure_of(HeadView(some(1, 1, 2, 3), ["ein", "Haus"], ["a", "small", "house"], mode="text")))
+    assert said["query text"][1] < said["ein"][1] < said["key text"][1] < said["house"][1]
+
+
 # ---------------------------------------------------------------- the whole, and files
 
 
@@ -198,6 +232,8 @@ def test_compared_maps_stand_side_by_side_on_one_scale_and_the_difference_has_it
     wanted = np.rint(255 * colormaps[DIVERGING]((0.5 + (b - a)[0, 0] / most / 2).numpy())[..., :3])
     np.testing.assert_allclose(map_of(figure, 2), wanted, atol=1)
     assert {"A", "B", "B − A"} <= {text.get_text() for text in figure.texts}
+    bars = [axes for axes in figure.axes if axes.images and axes.images[0].get_extent() == [0, 1, 0, 1]]
+    assert len(bars) == 2  # what is compared shares one
 
 
 def test_compared_maps_have_the_words_of_their_sides_and_their_lines_both_names():
