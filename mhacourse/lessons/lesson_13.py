@@ -208,7 +208,7 @@ rows_to_neighbours = Exercise(
         ),
         "Over the whole width": Wrong(
             lambda w, h: w.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1),
-            "you sort the rows over the whole width, so features of different heads become pairs.",
+            "you reorder the rows over the whole width, so features of different heads become pairs.",
             "Both features of a pair are in the same head, so cut into heads first.",
         ),
         "Heads dealt out in turn": Wrong(
@@ -218,7 +218,7 @@ rows_to_neighbours = Exercise(
         ),
         "The columns": Wrong(
             lambda w, h: w.T.unflatten(0, (h, 2, -1)).transpose(1, 2).flatten(0, 2).T,
-            "you sort the columns, not the rows.",
+            "you reorder the columns, not the rows.",
             "nn.Linear stores (out, in): rows make the features of q, and columns read the token.",
         ),
         "The second one first": Wrong(
@@ -282,7 +282,7 @@ def _turned_cases():
     sizes = [(2, 3, 5, 8), (3, 4, 6, 2), (2, 3, 1, 6), (1, 2, 7, 10), (3, 5, 4, 12)]  # B, num_heads, T, head_dim
     cases = [(by_hand, torch.tensor([[0, 1, 2]]))]
     for i, (B, h, T, hd) in enumerate(sizes):
-        positions = (torch.arange(T) - torch.arange(B)[:, None]).clamp(min=0) + 3 * i  # as behind padding
+        positions = (torch.arange(T) - torch.arange(B)[:, None]).clamp(min=0) + 3 * i  # as after padding
         cases.append((draw(i, B, h, T, hd), positions))
     return cases
 
@@ -357,6 +357,6 @@ turned_pairs = Exercise(
             "Each sample has its own positions, (B, T). Give them a head axis of size 1.",
         ),
     },
-    see="Told by turning",
+    see="Positions by rotation",
     remarks=(Grows(lambda heads=3, tokens=4: (draw(0, 2, heads, tokens, 6), torch.arange(tokens).expand(2, tokens))),),
 )

@@ -68,7 +68,7 @@ quiet_softmax = Exercise(
         "The largest score alone": Wrong(
             lambda s: s.softmax(-1) * s.amax(-1, keepdim=True).sigmoid(),
             "you multiply the plain softmax by the sigmoid of the largest score.",
-            "All scores count beside the 1, not only the largest: the sigmoid of logsumexp(-1) would take them all in.",
+            "All scores count, not only the largest: the sigmoid of logsumexp(-1) would take them all in.",
         ),
         "The column is left in": Wrong(
             lambda s: F.pad(s, (0, 1)).softmax(-1),

@@ -73,7 +73,7 @@ wrong_from_the_top_left = Choose(
         ),
         "all after the first piece": "Each new query is treated as query 0, so it sees only the first key.",
         "none: one query needs no mask": (
-            "One query needs no mask, but here it has one, with a single True at the left. So each new token is wrong."
+            "One query needs no mask, but here it has one, with a single True on the left. So each new token is wrong."
         ),
     },
 )

@@ -45,9 +45,12 @@ rotated_before_the_split = Choose(
     right="the places themselves",
     options={
         "the distance, as always": "That is so only if both features of a pair are in the same head.",
-        "the distance, at another speed": "That is what happens with interleaved pairs, because they stay in one head.",
+        "the distance, with other speeds of rotation": (
+            "That is what happens with interleaved pairs, because they stay in one head."
+        ),
         "the places themselves": (
-            "A head then holds only one feature of each pair, and with half a rotation, the positions no longer cancel."
+            "A head then has only one feature of each pair, so it gets half of each rotated pair, and the positions no "
+            "longer cancel."
         ),
     },
 )
@@ -56,7 +59,7 @@ lookups_with_one_slope = Choose(
     about="which lookups two heads with the same slope learn",
     right="one at most, whatever the slope",
     options={
-        "both, with a middle slope": (
+        "both, with a medium slope": (
             "With a slope of 1/8, nearby tokens look too much alike; with 1/3, the far token is out of reach; and with "
             "1/5, neither lookup is learned in 400 steps (in 1,200, only the far one is)."
         ),
@@ -66,7 +69,7 @@ lookups_with_one_slope = Choose(
 )
 
 left_padding_uncounted = Choose(
-    about="what left padding without counted positions does to a model with a learned table",
+    about="what left padding does to a model with a learned table if its positions simply run from 0 to 23",
     right="much to its scores, little to its answers",
     options={
         "little to both": "The padding is hidden, but each token got the vector of a different place.",
@@ -76,7 +79,7 @@ left_padding_uncounted = Choose(
 )
 
 packed_the_worst_way = Choose(
-    about="which half of packing leaves a model with the fewest right answers",
+    about="with which parts of packing a model gives the fewest right answers",
     right="the new positions alone",
     options={
         "neither": "Then the second text sees the first, but at least the two have different places.",

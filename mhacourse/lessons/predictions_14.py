@@ -33,11 +33,11 @@ weight_on_the_marker = Number(
 
 where_the_sink_goes = Choose(
     about="where silent queries look when the marker has moved from place 0 to place 5",
-    right="that differs from run to run",
+    right="it differs from run to run",
     options={
         "at place 5, all of them": "They would if the head had learned what the marker is and not where it was.",
         "at place 0, all of them": "They would if the head had learned only the place.",
-        "that differs from run to run": "Place and marker always came together, so each run may use either, or both.",
+        "it differs from run to run": "Place and marker always came together, so each run may use either, or both.",
     },
 )
 
