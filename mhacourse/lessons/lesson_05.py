@@ -264,8 +264,8 @@ keeps_tokens_apart = Exercise(
         "It refuses everything": Wrong(
             lambda merge: False,
             "even merge_heads fails your test.",
-            "Merge the permuted input, and compare the result with the permuted output: permute axis 2 before, axis 1 "
-            "after.",
+            "Permute the heads' tokens (axis 2) and merge. Then merge without permuting, and permute the tokens of the "
+            "result (axis 1). The two must agree.",
             also=(
                 Wrong(
                     lambda merge: torch.allclose(merge(_HEADS[:, :, _ROUND])[:, _ROUND], merge(_HEADS)),

@@ -190,7 +190,7 @@ share_heads = Exercise(
         (_kv_labels(5, 2, 3, 7), 8),
         (_kv_labels(4, 3, 5, 7), 6),
         (draw(0, 2, 3, 7, 5), 12),
-        (draw(1, 2, 3, 4, 5), 3),  # as many heads of keys as of queries
+        (draw(1, 2, 3, 4, 5), 3),  # as many KV heads as query heads
         (draw(2, 2, 1, 4, 3), 5),  # one for all
     ],
     axes=("sample", "head", "token", "feature"),
@@ -235,7 +235,7 @@ share_heads = Exercise(
             "expand repeats only an axis of length 1, but there are several key heads.",
             "Copy each head with repeat_interleave, or insert an axis of length 1 after the head axis and expand it.",
         ),
-        "Divided by the number of heads of keys": Wrong(
+        "Divided by the number of KV heads": Wrong(
             lambda k, h: k[:, torch.arange(h) // k.shape[1]],
             "query head i uses key head i // num_kv_heads, so num_kv_heads neighbours form a group.",
             "A group has num_heads // num_kv_heads neighbours: use key head i // (num_heads // num_kv_heads).",

@@ -95,12 +95,12 @@ same_start = Choose(
 
 same_cut = Choose(
     about="what comes out if the fused layer's output is cut by head first",
-    right="other q, k and v, in the right shapes",
+    right="different q, k and v, in the right shapes",
     options={
         "the same q, k and v": (
             "Only the order of two steps has changed, but the first step decides which rows a head gets."
         ),
-        "other q, k and v, in the right shapes": (
+        "different q, k and v, in the right shapes": (
             "Cutting by head first gives head 0 the first 192 rows, and all of these belong to q, because the three "
             "weights are stacked on top of each other."
         ),

@@ -50,7 +50,7 @@ five_that_share = Number(
 )
 
 number_1_of_the_fold = Choose(
-    about="which sample and head stand at index 1 of the folded axis",
+    about="which sample and head are at index 1 of the folded axis",
     right="sample 0, head 1",
     options={
         "sample 1, head 0": (
