@@ -58,15 +58,17 @@ def is_signed(part, spec: dict) -> bool:
     return part.kind == "signed" or spec.get("side", "a") == "difference"
 
 
-def head_cells(part, sample: int, layer: int, head: int | slice = slice(None), queries=None) -> Tensor:
+def head_cells(
+    part, sample: int, layer: int, head: int | slice = slice(None), queries=None, keys=slice(None)
+) -> Tensor:
     """Return one head `(Tq, Tk)`, or all of a layer `(h, Tq, Tk)`, as float32 on the CPU, -inf where masked.
 
-    Of it only the rows `queries`, `(n,)`, unless that is None.
+    Of it only the rows `queries`, `(n,)`, unless that is None; with `keys`, `(n,)`, one cell of each of them.
     """
 
     def chosen(x: Tensor) -> Tensor:
         x = x.detach().expand(part.layers[layer].shape)[sample, head]
-        return (x if queries is None else x[..., queries.to(x.device), :]).cpu()
+        return (x if queries is None else x[..., queries.to(x.device), keys]).cpu()
 
     cells = chosen(part.layers[layer]).float()
     if part.allowed[layer] is not None:

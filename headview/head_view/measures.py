@@ -1,24 +1,24 @@
 """What can be said of each head in a number: the measures by which an overview is ordered and labelled.
 
-What a head does is measured by `mhalib.heads`; a measure of the reader's own is a function of the maps, or numbers.
-Large parts are measured in some of their rows, as far as a measure can do with those.
+What a head does is told from the cells that say it, whatever the size of a part; what needs whole rows, from some of
+them where a part is large. A measure of the reader's own is a function of the maps, or numbers.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+import math
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from headview.head_view.combine import head_cells
-from mhalib.heads import attention_distance, induction_score, previous_token_score
 
-LARGE = 1_000_000  # weights; of larger parts entropy and sparsity come from some of their rows
+LARGE = 1_000_000  # weights; of larger parts entropy, sparsity and distance come from some of their rows
 ROWS = 64  # of a head of a large part, evenly spaced
-IN_FULL_UP_TO = 60_000_000  # weights; what needs every row of a head is left out of larger parts
+CELLS_UP_TO = 20_000_000  # of all heads that are read for induction; where there are more, those of some queries
+OWN_UP_TO = 500_000_000  # weights that a function of the reader's own is given, four bytes each
 LITTLE = 0.01  # what counts as next to nothing
 OWN = ("entropy", "sparsity", "first token", "previous token", "induction", "distance")
+ALONG = OWN[3:]  # of weights among the tokens of one sequence
 
 
 def check_measures(given, parts: list) -> dict:
@@ -39,10 +39,11 @@ def check_measures(given, parts: list) -> dict:
     return dict(given)
 
 
-def measures_of(part, sample: int, own: dict) -> dict[str, np.ndarray]:
-    """Return the measures of all heads of a part, each float32 `(layers, h)`.
+def measures_of(part, sample: int, own: dict) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the measures of all heads of a part, each float32 `(layers, h)`, and a sentence about some of them.
 
-    NaN where a head has no such number: entropy of signed numbers, induction without a token that comes again.
+    The sentence says how many queries a measure was taken from, where not from all, or why no head has a number. A head
+    without one has NaN.
 
     - "entropy": how evenly a query spreads its attention, the mean over queries of -sum p log p as a share of the
       logarithm of how many keys are open to it: 0 is one key, 1 all alike. Queries with fewer than two open keys,
@@ -50,55 +51,129 @@ def measures_of(part, sample: int, own: dict) -> dict[str, np.ndarray]:
     - "sparsity": the share of open cells that hold less than 0.01; where numbers are not weights, less than 0.01 of
       the head's largest.
     - "first token": the mean weight that goes to the first key.
-    - "previous token", "induction", "distance": as `mhalib.heads` measures them, tokens told apart by their labels.
+    - "previous token", "induction", "distance": as `mhalib.heads` measures them, tokens told apart by their labels, and
+      distance over the weight that is there. Queries that a mask leaves no key, or that hold NaN, are left out.
     """
-    layers, heads, queries, keys = part.shape
-    count = layers * heads * queries * keys
-    rows = torch.arange(ROWS) * queries // ROWS if count > LARGE and queries > ROWS else None
-    found = [_quick(head_cells(part, sample, i, queries=rows), part.kind) for i in range(layers)]
-    if part.kind == "weights" and queries == keys and count <= IN_FULL_UP_TO:
-        labels = part.tokens[sample] if part.tokens and part.tokens[sample] else range(queries)
-        numbers = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-        tokens = torch.tensor([numbers[label] for label in labels])
-        found = [each | _in_full(head_cells(part, sample, i), tokens) for i, each in enumerate(found)]
-    numbers = {name: torch.stack([each[name] for each in found]).numpy() for name in found[0]}
+    layers, heads, queries, _ = part.shape
+    count = math.prod(part.shape)
+    rows = torch.arange(ROWS) * queries // ROWS if count > LARGE and queries > ROWS else torch.arange(queries)
+    few = f"is measured in {ROWS} of {queries:,} queries"
+    notes = dict.fromkeys(("entropy", "sparsity", "distance"), few) if len(rows) < queries else {}
+    every = torch.arange(queries)
+    places = {"first token": (every, torch.zeros_like(every))}
+    if along := _is_along_itself(part, sample):
+        places["previous token"] = every[1:], every[:-1]
+        *places["induction"], repeated = _behind_earlier(_labels(part, sample), CELLS_UP_TO // (layers * heads))
+        if (used := len(places["induction"][0].unique())) < repeated:
+            notes["induction"] = f"is measured in {used:,} of {repeated:,} queries whose token came before"
+    found = [
+        _of_rows(head_cells(part, sample, i, queries=rows), rows, part.kind)
+        | {name: _share(part, sample, i, *cells) for name, cells in places.items()}
+        for i in range(layers)
+    ]
+    numbers = {name: np.stack([each[name] for each in found]) for name in OWN if name in found[0]}
+    if not along:
+        del numbers["distance"]
     for name, measure in own.items():
-        if callable(measure):
-            maps = torch.stack([head_cells(part, sample, i) for i in range(layers)])
-            measure = measure(maps.masked_fill(maps == -torch.inf, 0))
+        if callable(measure) and count > OWN_UP_TO:
+            measure = np.full((layers, heads), np.nan)
+        elif callable(measure):
+            maps = torch.empty(part.shape)
+            for i in range(layers):
+                maps[i] = head_cells(part, sample, i)
+            measure = measure(maps.masked_fill_(maps == -torch.inf, 0))
         numbers[name] = _as_numbers(name, measure, (layers, heads))
-    return numbers
+    lacking = [name for name in (*OWN, *own) if np.isnan(numbers.get(name, np.nan)).all()]
+    notes |= {name: f"has no number: {_why_none(part, sample, name, own.get(name))}" for name in lacking}
+    return numbers, {name: f"{name.capitalize() if name in OWN else name} {note}." for name, note in notes.items()}
 
 
-def _quick(cells: Tensor, kind: str) -> dict[str, Tensor]:
-    """Return what some rows tell of each head of `(h, queries, keys)`."""
+def _why_none(part, sample: int, name: str, measure) -> str:
+    """Return why no head has a number for a measure of the view, or for one of the reader's own."""
+    count = math.prod(part.shape)
+    if callable(measure) and count > OWN_UP_TO:
+        return (
+            f"too large to measure, your function would be given {count / 2.5e8:.2g} GB; give it as numbers (layers, h)"
+        )
+    if measure is not None:
+        return "it is NaN for every head"
+    if name == "entropy":
+        return "it needs numbers from 0 on" if part.kind == "signed" else "no query without NaN has two open keys"
+    labels = _labels(part, sample)
+    if name in ALONG:
+        if part.kind not in ("weights", "part"):
+            return "it needs attention weights"
+        if not _is_along_itself(part, sample):
+            return "queries and keys are not the same tokens"
+        if name == "induction" and len(set(labels)) == len(labels):
+            return "no token comes again" if labels else "without labels, no token comes again"
+        if name == "previous token" and part.shape[2] == 1:
+            return "there is only one token"
+    return "each query is masked, empty or NaN"
+
+
+def _labels(part, sample: int, of: str = "tokens") -> list[str]:
+    labels = getattr(part, of)
+    return labels[sample] if labels else []
+
+
+def _is_along_itself(part, sample: int) -> bool:
+    """Are these weights among the tokens of one sequence, so that places can be compared? Of cut ones, labels tell."""
+    same = part.kind == "weights" or _labels(part, sample) == _labels(part, sample, "key_tokens")
+    return part.kind in ("weights", "part") and part.shape[2] == part.shape[3] and same
+
+
+def _of_rows(cells: Tensor, rows: Tensor, kind: str) -> dict[str, np.ndarray]:
+    """Return what these rows, `(h, rows, keys)`, tell of each head."""
     known, sizes = cells.abs() < torch.inf, cells.nan_to_num(0, 0, 0).abs()
-    largest = sizes.amax((-2, -1))
-    little = LITTLE if kind in ("weights", "part") else LITTLE * largest[:, None, None]
-    sparsity = ((sizes < little) & known).sum((-2, -1)).float() / known.sum((-2, -1))  # 0 / 0 is NaN, as it should be
-    total, open_ = sizes.sum(-1), known.sum(-1)
-    said = (open_ > 1) & (total > 0) & ~cells.amax(-1).isnan() & (kind != "signed")
-    shares = sizes / total[..., None]
-    spread = -(shares * shares.clamp(min=1e-37).log()).sum(-1) / open_.float().log()  # of no share: 0
-    entropy = spread.masked_fill(~said, 0).sum(-1) / said.sum(-1)
-    return {"entropy": entropy, "sparsity": sparsity, "first token": sizes[..., 0].mean(-1)}
+    little = LITTLE if kind in ("weights", "part") else LITTLE * sizes.amax((-2, -1))[:, None, None]
+    total, open_ = sizes.sum(-1), known.sum(-1, dtype=torch.float32)  # counted much faster than in 64 bits
+    sparsity = ((sizes < little) & known).sum((-2, -1), dtype=torch.float32) / open_.sum(-1)  # or 0 / 0, NaN
+    holds = (total > 0) & ~cells.amax(-1).isnan()
+    several = holds & (open_ > 1) & (kind != "signed")
+    spread = torch.special.entr(sizes / total[..., None]).sum(-1) / open_.log()
+    apart = (torch.arange(cells.shape[-1]) - rows[:, None]).abs().float()
+    far = torch.einsum("hqk,qk->hq", sizes, apart) / total
+    entropy, distance = (
+        each.masked_fill(~counted, 0).sum(-1) / counted.sum(-1).float()
+        for each, counted in ((spread, several), (far, holds))
+    )
+    return {"entropy": entropy.numpy(), "sparsity": sparsity.numpy(), "distance": distance.numpy()}
 
 
-def _in_full(cells: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-    """Return what `mhalib.heads` measures of each of `(h, T, T)`; NaN where a map or a text has nothing of the kind."""
-    cells = cells.clamp(min=0)  # what is masked, and what rounding put below
-    missing = cells.amax((1, 2)).isnan()
-    cells[missing] = torch.eye(len(tokens), dtype=cells.dtype)  # whatever it says is taken back below
-    ways: dict[str, Callable[[Tensor], Tensor]] = {
-        "previous token": previous_token_score,
-        "induction": lambda maps: induction_score(maps, tokens),
-        "distance": lambda maps: attention_distance(maps).mean(-1),
-    }
-    found = dict.fromkeys(ways, cells.new_full((len(cells),), torch.nan))
-    for name, measure in ways.items():
-        with suppress(ValueError):  # a single token, no token that comes again
-            found[name] = measure(cells).masked_fill(missing, torch.nan)
-    return found
+def _behind_earlier(labels: list[str], most: int) -> tuple[Tensor, Tensor, int]:
+    """Return the cells whose key follows an earlier occurrence of the query's token, and how many queries have one.
+
+    They come as queries, in order, and keys. Where there are more than `most`, they are those of every n-th query.
+    """
+    numbers = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    kinds = np.array([numbers[label] for label in labels], int)
+    order = kinds.argsort(kind="stable")  # the places of the first label, of the second, …
+    first = np.searchsorted(kinds[order], kinds)  # where in `order` those of a query's own label begin
+    before = order.argsort() - first  # how many of these come before it
+    repeated = before.nonzero()[0]
+    queries = repeated[:: max(1, -(-before.sum() // max(1, most)))]
+    counts = before[queries]
+    nth = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+    keys = order[np.repeat(first[queries], counts) + nth] + 1
+    return torch.from_numpy(np.repeat(queries, counts)), torch.from_numpy(keys), len(repeated)
+
+
+def _share(part, sample: int, layer: int, queries: Tensor, keys: Tensor) -> np.ndarray:
+    """Return for each head how much a query gives to its cells, the mean over queries; NaN where none counts."""
+    cells = head_cells(part, sample, layer, queries=queries, keys=keys).numpy()  # (h, cells)
+    starts = np.diff(queries.numpy(), prepend=-1).nonzero()[0]  # the first cell of each query
+    if not len(starts):
+        return np.full(len(cells), np.nan, np.float32)
+    masked = np.isneginf(cells)
+    given = np.add.reduceat(np.where(masked, 0, np.abs(cells)), starts, axis=1)
+    counted = ~np.isnan(given)
+    if masked.any() and part.allowed[layer] is not None:
+        allowed = part.allowed[layer].detach().expand(part.layers[layer].shape)[sample]
+        allowed = allowed[:1] if allowed.stride(0) == 0 else allowed  # one mask for all heads is read once
+        counted &= allowed.any(-1).cpu().numpy()[:, queries[starts].numpy()]
+    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN, as it should be
+        return np.where(counted, given, 0).sum(1) / counted.sum(1, dtype=np.float32)
 
 
 def _as_numbers(name: str, given, shape: tuple[int, int]) -> np.ndarray:

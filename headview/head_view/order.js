@@ -72,17 +72,17 @@ export function headOrder(view) {
   const ofCell = by === "cell", key = ofCell ? cellKey(view) : factsKey(view), id = `${by} ${key}`;
   if (view.sorted?.id === id) return view.sorted;
   const cells = ofCell && cellsOf(view)?.map((cell) => (Number.isFinite(cell) ? cell : null));
-  const facts = ofCell ? cells && { measures: { cell: cells } } : factsOf(view, true), failed = blocks.error(key);
+  const facts = ofCell ? cells && { measures: { cell: cells }, notes: {} } : factsOf(view, true), failed = blocks.error(key);
   if (failed) return unsorted(`The heads could not be sorted: ${failed}. `);
   if (!facts) {
     const what = spoken(by);
     const why = model.isStatic ? `: what sorts them by ${what} is not in this page` : `, until they are sorted by ${what}`;
     return unsorted(`Heads stand in the model's order${why}. `);
   }
-  const sorted = sortHeads(by, facts);
-  if (sorted) return (view.sorted = { ...sorted, ...names, by, note: "", id });
-  const none = by === "likeness" ? "So many heads are not sorted by likeness" : `No head has a number for ${spoken(by)}`;
-  return unsorted(`${none}: the heads stand in the model's order. `);
+  const sorted = sortHeads(by, facts), note = facts.notes[by];
+  if (sorted) return (view.sorted = { ...sorted, ...names, by, note: note ? `${note} ` : "", id });
+  const none = ofCell ? "The chosen cell is masked or NaN in every head." : "So many heads are not sorted by likeness.";
+  return unsorted(`${note || none} Heads stand in the model's order. `);
 }
 
 /** Sort heads by their facts; null where these say nothing. */
@@ -134,7 +134,9 @@ export function headText(view, layer, head) {
   const { w, order } = view, at = layer * w.heads + head, facts = factsOf(view, w.whole);
   const little = isOpen(w) ? "of the numbers below 0.01 of its largest" : "of the weights below 0.01";
   const more = { entropy: " of what is possible", sparsity: ` ${little}` };
-  const said = (name, number) => (name === "sparsity" ? "" : `${name} `) + factText(name, number) + (more[name] || "");
+  const said = (name, number) => [
+    name !== "sparsity" && name, facts.notes[name] && "about", factText(name, number) + (more[name] || ""),
+  ].filter(Boolean).join(" ");
   const group = order?.groups && facts?.groups[at], full = w.meta.full_names[layer];
   return [
     headName(w, layer, head) + (full === w.meta.layer_names[layer] ? "" : ` (${full})`),

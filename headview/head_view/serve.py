@@ -6,8 +6,8 @@ and what the bytes of each kind hold:
     whole PART SAMPLE SIDE          float32 tops (layers, h), then the codes of all weights (layers, h, Tq, Tk)
     overview PART SAMPLE SIDE       float32 tops, then uint8 codes (layers, h, rows, columns)
     norms PART SAMPLE a             float32 (layers, h, Tk): how long the value vectors are
-    facts PART SAMPLE SIDE          no bytes: the measures of the heads by their names (None: nothing to say), their
-                                    order by likeness and the group of each (none of more than 2,048 heads)
+    facts PART SAMPLE SIDE          no bytes: the measures of the heads by their names (None: nothing to say), notes on
+                                    some, their order by likeness, the group of each (none of more than 2,048 heads)
     cell PART SAMPLE SIDE QUERY KEY    float32 (layers, h): one cell of all heads
     tile LEVEL ROW COLUMN SPEC      float32 the largest size in the tile, then its codes of two bytes
     row ROW SPEC                    float32, one row of the map
@@ -138,11 +138,11 @@ class Blocks:
         small = torch.from_numpy(self.small(part, sample, side))
         heads = overview(small.flatten(0, 1), _ALIKE, signed=is_signed(self.parts[part], {"side": side}))
         order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
-        found = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
+        found, notes = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
         numbers = {
             name: [None if np.isnan(x) else round(float(x), 4) for x in each.ravel()] for name, each in found.items()
         }
-        return {"measures": numbers, "likeness": order.tolist(), "groups": groups.tolist()}, b""
+        return {"measures": numbers, "notes": notes, "likeness": order.tolist(), "groups": groups.tolist()}, b""
 
     def _cell(self, text: str) -> Answer:
         place, query, key = text.rsplit(" ", 2)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from headview.head_view import codes, combine
+from headview.head_view import codes, combine, measures
 from headview.head_view.combine import compute, exact_row
 from headview.head_view.likeness import order_by_likeness
 from headview.head_view.measures import measures_of
 from headview.head_view.pyramid import Pyramid, overview
+from mhalib.heads import attention_distance, induction_score, previous_token_score
 from tests.helpers.head_view_examples import NAN, TOKENS, causal, decoded, example, part_of, some
 
 INF = float("inf")
@@ -268,14 +269,67 @@ def test_measures_are_those_of_the_definition():
     weights[0, 0, 1] = 1 / 4
     weights[0, 0, 2] = causal(4) / causal(4).sum(-1, keepdim=True)
     weights[0, 0, 3] = NAN
-    found = measures_of(part_of(weights), 0, {})
+    found, _ = measures_of(part_of(weights), 0, {})
     same(found["entropy"][0, [0, 1, 3]], [0, 1, NAN])
     same(found["sparsity"][0], [12 / 16, 0, 6 / 16, NAN])
     same(found["first token"][0, :3], [1 / 4, 1 / 4, (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4])
     same(found["distance"][0, [0, 1, 3]], [0, 10 / 8, NAN])
-    masked = measures_of(part_of(weights, mask=causal(4)), 0, {})
+    masked, _ = measures_of(part_of(weights, mask=causal(4)), 0, {})
     same(masked["entropy"][0, 2], 1)  # all open keys alike
     same(masked["sparsity"][0, 2], 0)
+
+
+@pytest.mark.parametrize("kind", ["weights", "part"])
+def test_measures_along_a_sequence_are_those_of_mhalib(kind):
+    tokens, mask = list("abcabcab"), causal(8)
+    weights, ids, open_ = some(2, 1, 3, 8, 8, mask=mask), torch.tensor([0, 1, 2] * 3)[:8], torch.arange(8) != 5
+    hidden = mask & open_[:, None]  # a query that sees nothing, such as padding, does not count
+    found, notes = measures_of(part_of(weights * hidden, mask=hidden, kind=kind, tokens=tokens), 0, {})
+    same(found["previous token"], previous_token_score(weights[:, 0], open_))
+    same(found["induction"], induction_score(weights[:, 0], ids, open_))
+    same(found["distance"], attention_distance(weights[:, 0], open_).nanmean(-1))
+    weights[1, 0, 2, 6] = NAN
+    lost, _ = measures_of(part_of(weights, tokens=tokens), 0, {})
+    same(lost["induction"][1, 2], induction_score(weights[1, 0, 2], ids, torch.arange(8) != 6))
+    assert not notes
+
+
+def test_the_induction_head_is_found_at_any_size(monkeypatch):
+    size, tokens = 2048, list(map(str, range(1024))) * 2
+    weights = torch.zeros(2, 1, 8, size, size, dtype=torch.float16)  # 67 million
+    weights[..., 0] = 1
+    weights[1, 0, 3], query = torch.eye(size).roll(-1, 1), torch.arange(1024, size)
+    weights[1, 0, 6, query, 0], weights[1, 0, 6, query, query - 1023] = 0, 1
+    monkeypatch.setattr(measures, "OWN_UP_TO", 60_000_000)
+    found, notes = measures_of(part_of(weights, tokens=tokens), 0, {"mine": torch.mean})
+    for name, head in (("previous token", 3), ("induction", 6)):
+        same(found[name].ravel(), np.eye(16)[8 + head] + (name != "induction") * (np.arange(16) != 11) / 2047)
+    assert notes["entropy"] == "Entropy is measured in 64 of 2,048 queries."
+    assert "too large to measure, your function would be given 0.27 GB" in notes["mine"]
+    monkeypatch.setattr(measures, "CELLS_UP_TO", 16 * 256)
+    few, notes = measures_of(part_of(weights, tokens=tokens), 0, {})
+    same(few["induction"], found["induction"])
+    assert notes["induction"] == "Induction is measured in 256 of 1,024 queries whose token came before."
+
+
+def test_what_cannot_be_measured_is_told_with_the_reason():
+    weights, scores = some(1, 1, 2, 3, 3), torch.randn(1, 1, 2, 3, 3)
+    reasons = {
+        "Induction has no number: without labels": part_of(weights),
+        "Induction has no number: no token comes again": part_of(weights, tokens="abc"),
+        "Previous token has no number: queries and keys are not the same": part_of(weights[..., :2, :]),
+        "Distance has no number: queries and keys are not the same": part_of(
+            weights, kind="part", tokens="abc", key_tokens="bcd"
+        ),
+        "Previous token has no number: there is only one token": part_of(torch.ones(1, 1, 2, 1, 1)),
+        "Distance has no number: it needs attention weights": part_of(scores, kind="signed"),
+        "Entropy has no number: it needs numbers from 0 on": part_of(scores, kind="signed"),
+        "Entropy has no number: no query without NaN has two open keys": part_of(weights, mask=torch.eye(3).bool()),
+        "First token has no number: each query is masked": part_of(weights, mask=torch.zeros(3, 3).bool()),
+        "mine has no number: it is NaN for every head": part_of(weights),
+    }
+    for reason, part in reasons.items():
+        assert reason in " ".join(measures_of(part, 0, {"mine": lambda maps: maps[..., 0, 0] * NAN})[1].values())
 
 
 def test_heads_that_are_alike_stand_together():

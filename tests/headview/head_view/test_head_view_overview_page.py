@@ -261,7 +261,9 @@ def test_a_page_says_when_it_cannot_sort(static_page, monkeypatch):
     assert "what sorts them by entropy is not in this page" in limits(few)
     assert drawn_order(many) == list(range(46 * 46))
     assert "So many heads are not sorted by likeness" in limits(many)
-    masked = HeadView(some(2, 2, 80, 80), mask=~torch.eye(80).bool(), order="cell", query=3, key=3)
+    mask = ~torch.eye(80, dtype=torch.bool)
+    weights = (mask / 79).expand(2, 2, 80, 80)
+    masked = HeadView(weights, mask=mask, order="cell", query=3, key=3)
     monkeypatch.setattr("headview.head_view.measures.LARGE", 1000)
     page = opened(static_page, masked)
     assert limits(page).endswith("The chosen cell is masked or NaN in every head. Heads stand in the model's order. ")
@@ -272,7 +274,7 @@ def test_a_page_says_when_it_cannot_sort(static_page, monkeypatch):
     page.get_by_label("Order heads").select_option("by entropy")
     assert limits(page).endswith("Entropy is measured in 64 of 80 queries. ")
     tip = tip_over(page, 1, 1)
-    assert "entropy about 0." in tip and ", about " in tip and "first token 0." in tip
+    assert "entropy about 1.00 of" in tip and ", about 0 % of" in tip and "first token 0.01" in tip
 
 
 # ---------------------------------------------------------------- all heads at once
