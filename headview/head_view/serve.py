@@ -136,7 +136,7 @@ class Blocks:
     def _facts(self, text: str) -> Answer:
         part, sample, side = self._place(text)
         small = torch.from_numpy(self.small(part, sample, side))
-        heads = overview(small.flatten(0, 1), _ALIKE, signed=is_signed(self.parts[part], {"side": side}))
+        heads = overview(small.flatten(0, 1), _ALIKE, signed=True)  # as without signs, but all heads in one pass
         order, groups = order_by_likeness(heads) if len(heads) <= _ALIKE_UP_TO else (np.zeros(0), np.zeros(0))
         found, notes = measures_of(self.sides["a" if side == "difference" else side][part], sample, self.measures)
         numbers = {
