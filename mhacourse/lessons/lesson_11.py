@@ -533,7 +533,7 @@ cut_heads = Exercise(
             also=(_cut_by(lambda keep, head_dim: keep.int()),),
         ),
     },
-    see="Cutting for real",
+    see="Is a layer with fewer heads faster?",
     remarks=(
         Grows(
             lambda heads=4: (

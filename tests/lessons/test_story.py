@@ -3,8 +3,10 @@
 import ast
 import builtins
 import re
+from itertools import pairwise
 from statistics import median
 
+import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
 
@@ -13,12 +15,13 @@ from mhacourse.prediction import Choose
 from tests.lessons.test_notebooks import BRIEFLY, LESSONS, PATHS, run
 from tools.notebooks.kinds import FOLDED, PROOF, folded, kind, lacks_title, title, visible_lines, words_in
 from tools.notebooks.lessons import QUICK_ROUTE, describe, quick_cells
-from tools.notebooks.plain import COLAB
+from tools.notebooks.plain import COLAB, own_copy
 from tools.notebooks.run import clear, read
 
 MOST_LINES, MEDIAN_LINES, QUICK_MINUTES = 200, 5, 120
 CLAIM = re.compile(r"^\s*claim\(", re.MULTILINE)
 ASKS, REVEALS = re.compile(r"predict\.(\w+)\(\)"), re.compile(r"predict\.(\w+)\.reveal\(\)")
+GOES_ON = re.compile(r"^#{2,6} |^\*\*Predict\b", re.MULTILINE)
 QUICK = [path for path in LESSONS if path.stem[:2] in QUICK_ROUTE]
 
 
@@ -67,10 +70,21 @@ def gives_away(question, text):
             pattern = rf"(?:^|[.:?!] ){re.escape(right)}(?!\w)"
         return (found := re.search(pattern, plain)) and found[0]
     low, high = question.right
-    for written in re.findall(r"(?<![\w.])\d*\.?\d+(?![\w]|\.\d)", re.sub(r"\$[^$]*\$|`[^`]*`|\]\([^)]*\)", "", text)):
+    plain = re.sub(r"\$[^$]*\$|`[^`]*`|\]\([^)]*\)|about \d+ seconds", "", text)
+    for written in re.findall(r"(?<![\w.])\d*\.?\d+(?![\w]|\.\d)", plain):
         if low <= float(written) <= high:
             return written
     return None
+
+
+def tells(question, asked, label):
+    """Return a word of a title or a name by which the right choice differs from the others, and which was not asked."""
+    if not isinstance(question, Choose):
+        return gives_away(question, label)
+    others = " ".join(option for option in question.options if option != question.right)
+    right, known, said = (re.findall(r"[^\W_]{4,}", x.casefold()) for x in (question.right, f"{others} {asked}", label))
+    singular = {word.rstrip("s") for word in known}
+    return next((word for word in right if word in said and word.rstrip("s") not in singular), None)
 
 
 def test_what_gives_a_choice_or_a_number_away_is_seen():
@@ -78,10 +92,29 @@ def test_what_gives_a_choice_or_a_number_away_is_seen():
     assert gives_away(choose, "Each looks at **itself**.") and not gives_away(choose, "Each looks somewhere.")
     choose = Choose("x", options={"yes": "So.", "no": "So."}, right="no")
     assert gives_away(choose, "Is it so? No, it is not.") and not gives_away(choose, "There is no other way.")
+    choose = Choose("x", options={"they get paler": "So.", "they get sharper": "So."}, right="they get paler")
+    assert tells(choose, "How?", "paler_maps") == "paler" and not tells(choose, "Paler?", "paler_maps")
+    assert not tells(choose, "How?", "Proof: how sharp they get")
+
+
+def above(cells):
+    """Return the headings of a section, its text since the last of them, and the question at the end."""
+    text = "\n\n".join(cell.source if cell.cell_type == "markdown" else seen(cell) for cell in cells)
+    text, _, asked = text.rpartition("**Predict")
+    section = text[text.rfind("\n## ") :]
+    return re.findall(r"(?m)^#{2,6} .*", section), re.split(r"(?m)^#{2,6} .*", section)[-1], asked
+
+
+def below(cells):
+    """Return what is seen below an answer: its first paragraph, and the titles up to the next heading or question."""
+    in_sight = [cell for cell in cells if not folded(cell)][:1]
+    paragraph = in_sight[0].source.split("\n\n")[0] if in_sight and in_sight[0].cell_type == "markdown" else ""
+    end = next((at for at, cell in enumerate(cells) if GOES_ON.search(seen(cell))), len(cells))
+    return paragraph, [title(cell) for cell in cells[:end] if folded(cell)]
 
 
 def test_nothing_in_sight_gives_an_answer_away_before_it_is_revealed():
-    """From the question to the end of the first paragraph below the cell that reveals, which stands on its screen."""
+    """From the heading above the question down to the next one: what a copy shows unfolded, and so no outputs."""
     wrong = []
     for path in LESSONS:
         cells = read(path).cells
@@ -91,12 +124,30 @@ def test_nothing_in_sight_gives_an_answer_away_before_it_is_revealed():
         words = [name for name in asked if name not in told] + [name for name in told if name not in asked]
         wrong += [f"{path.stem[:2]}: {name} is asked or revealed only" for name in words]
         for name in asked.keys() & told.keys():
+            headings, text, question = above(cells[: asked[name]])
             between = [seen(cell) for cell in cells[asked[name] + 1 : told[name] + 1]]
-            below = next((cell for cell in cells[told[name] + 1 :] if not folded(cell)), None)
-            if below is not None and below.cell_type == "markdown":
-                between.append(below.source.split("\n\n")[0])
-            if found := gives_away(getattr(predict, name), "\n".join(between)):
+            paragraph, titles = below(cells[told[name] + 1 :])
+            titles += [title(cell) for cell in cells[asked[name] : told[name]] if folded(cell)]
+            texts, labels = [text, *between, paragraph, *titles], [name, *headings, *titles]
+            right = getattr(predict, name)
+            if found := gives_away(right, "\n".join(texts)) or tells(right, question, "\n".join(labels)):
                 wrong.append(f"{path.stem[:2]}: {name}, {found!r} stands in sight")
+    assert wrong == []
+
+
+def test_the_answer_to_a_question_of_the_text_is_folded_in_a_copy():
+    """What the reader runs a cell to find out; the next text may be a question itself."""
+    wrong = []
+    for path in LESSONS:
+        cells = nbformat.reads(own_copy(path), 4).cells
+        texts = [place for place, cell in enumerate(cells) if cell.cell_type == "markdown"]
+        for place, after in pairwise(texts):
+            last = cells[place].source.removesuffix("\n\n</details>").rpartition("\n\n")[2]
+            asks = "?" in re.sub(r"\[[^]]*\]\([^)]*\)|`[^`]*`", "", last)
+            code, answer = cells[place + 1 : after], cells[after].source.split("\n\n")[0]
+            tried = any(kind(cell) != PROOF for cell in code) and not any("predict." in cell.source for cell in code)
+            if asks and tried and not re.match(r"<details>|#|\*\*|.*\?\W*$", answer):
+                wrong.append(f"{path.stem[:2]}: {last[-60:]!r} is answered by {answer[:60]!r}")
     assert wrong == []
 
 
