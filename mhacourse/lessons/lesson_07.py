@@ -65,7 +65,7 @@ breaks_tie = Choice(
     options={
         "A": "apart from rounding, equal weights get equal gradients at every step, so more steps do not help.",
         "B": "each head loses different weights at random, so the gradients differ.",
-        "C": "this changes only how far both heads move, and both move alike.",
+        "C": "this changes only how far the heads move, and both move in the same way.",
         "D": "each head's gradient passes through its own columns of W_o, so W_q, W_k and W_v get different gradients.",
         "E": "one different number slightly changes one map and with it the gradients; training widens the gap.",
         "F": "both heads see the same batch, however large it is.",

@@ -225,7 +225,7 @@ walk_steps = Exercise(
         ),
         "Features asked one by one": Wrong(
             lambda m: m.diff(dim=0)[(m.diff(dim=0).abs() > 0.1).any(dim=1)],
-            "you compare with 0.1 not the length of a row, but single features, their mean or a sum of squares.",
+            "you compare single features, their mean or a sum of squares with 0.1, not the length of a row.",
             "The length is the root of the sum of squares over the features: norm(dim=1).",
             also=(
                 _kept(lambda m: m.diff(dim=0).abs().mean(1), 0.1),

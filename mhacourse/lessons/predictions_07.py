@@ -87,7 +87,7 @@ same_weights_more_heads = Choose(
     about="how far 2, 4 and 8 heads are from one head with the same weights",
     right="between a quarter and two thirds",
     options={
-        "not at all, rounding apart": (
+        "not at all, apart from rounding": (
             "The features are only cut, and no weight has changed. But something after the cut does change."
         ),
         "by one to five percent": (
@@ -96,7 +96,7 @@ same_weights_more_heads = Choose(
         "between a quarter and two thirds": (
             "That is far more than rounding, though no weight has changed. The next question asks where it comes from."
         ),
-        "as far as two layers with other weights": (
+        "as far as two layers with different weights": (
             "Two such layers have no number in common; here all weights are the same."
         ),
     },
