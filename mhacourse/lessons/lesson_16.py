@@ -26,7 +26,7 @@ tests_that_see = Choice(
             "in a healthy layer without positions, permuting the tokens permutes the outputs in the same way; with "
             "this merge, it does not."
         ),
-        "E": "the bug does the same both times. This test finds a dropout that was left on.",
+        "E": "the bug does the same both times. This test finds dropout that was left on.",
     },
     hints=(
         "The bug mixes tokens. Which tests use several heads, several tokens, and tokens that differ?",

@@ -131,8 +131,8 @@ def test_a_lesson_opens_and_closes_as_one_within_its_minutes():
             wrong.append(f"{path.name} closes without what you now know, or a link to the next lesson")
         if not lesson.question.endswith("?") or not lesson.counted <= lesson.minutes <= lesson.counted + 5:
             wrong.append(f"{path.name}: {lesson.question}, {lesson.minutes} minutes, counted {lesson.counted:.1f}")
-        said = re.findall(r"\b(Not on|On) the quick route(?: \(([\d, ]+)\))?", nb.cells[0].source)
-        right = len(said) == 1 and all((how == "On") == lesson.quick for how, _ in said)
+        said = re.findall(r"This lesson is (not )?on the quick route(?: \(([\d, ]+)\))?", nb.cells[0].source)
+        right = len(said) == 1 and all((not negated) == lesson.quick for negated, _ in said)
         if not right or any(named not in ("", ", ".join(QUICK_ROUTE)) for _, named in said):
             wrong.append(f"{path.name} says of the quick route {said}")
     for path in OTHERS:

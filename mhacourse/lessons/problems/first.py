@@ -99,12 +99,12 @@ reviews = Problem(
     wrong={
         "The merge is not mended": Wrong(
             [MERGE],
-            "the split is right now, but the reshape at the end still joins numbers from several tokens.",
+            "the split is now right, but the reshape at the end still joins numbers from several tokens.",
             "Go back the same way: first heads.transpose(1, 2), which makes (B, T, num_heads, head_dim), then reshape.",
         ),
         "The split is not mended": Wrong(
             [Change(_SPLIT, "view(B, self.num_heads, T, -1)")],
-            "the merge is right now, but the split still gives each head whole tokens.",
+            "the merge is now right, but the split still gives each head whole tokens.",
             "Cut the features first, view(B, T, num_heads, -1), then exchange axes 1 and 2.",
         ),
         "A transpose after the wrong view": Wrong(

@@ -408,7 +408,7 @@ captions = Problem(
         ),
         "The branches are exchanged": Wrong(
             [Change("mask == 0\n", "mask == 1 if memory is None else mask == 0\n")],
-            "with memory it is right now, but self-attention is not.",
+            "with memory it is now right, but self-attention is not.",
             "True means may attend in both branches, so a single line without a condition is enough.",
         ),
         "With memory there is no mask": Wrong(

@@ -148,7 +148,7 @@ archive = Problem(
                     "        k, v = (part.repeat(1, share, 1, 1) for part in (k, v))",
                 )
             ],
-            "the query heads are sorted to fit the keys, but their outputs then enter W_o in that order.",
+            "the query heads are reordered to fit the keys, but their outputs then enter W_o in that order.",
             "Restore their order before W_o, or leave the queries alone and give neighbours the same keys, with "
             "repeat_interleave.",
         ),
@@ -208,7 +208,7 @@ dictation = Problem(
     wrong={
         "New tokens see each other": Wrong(
             _seen("self.tril[S - 1 : S, :S]"),
-            "a single new token is right now, but with several, the first sees the later ones.",
+            "it now works for a single new token, but with several, the first sees the later ones.",
             "Each of the T new tokens needs its own row: tril[S - T : S, :S]. The last of these rows alone, the rows "
             "from S on, and the last rows of the whole mask all hide nothing.",
             also=(_seen("self.tril[S : S + T, :S]"), _seen("self.tril[-T:, :S]"), _seen("self.tril[-1, :S]")),
@@ -251,12 +251,12 @@ dictation = Problem(
         ),
         "No mask once there is a cache": Wrong(
             [Change(_MASKED, f"({_MASKED} if cache is None else scores)")],
-            "a single new token is right now, but with several, the first sees the later ones.",
+            "it now works for a single new token, but with several, the first sees the later ones.",
             "Several new tokens need a mask, too: the last T of the S rows.",
         ),
         "No mask for a single token": Wrong(
             [Change(_MASKED, f"({_MASKED.replace('S - T : S', ':T')} if T > 1 else scores)")],
-            "a single new token is right now, but several still get the first rows.",
+            "it now works for a single new token, but several still get the first rows.",
             "The last T of the S rows are right in either case: tril[S - T : S, :S].",
         ),
         "New tokens before the old ones": Wrong(
