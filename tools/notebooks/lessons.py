@@ -20,7 +20,7 @@ from tools.notebooks.which import is_lesson, lesson_files
 TITLE = re.compile(r"# (\d\d) · (.+)")
 ABOUT = re.compile(r"# (.+)\n\n\*(?:Question: )?([^*]+)\*\n")  # of a notebook without a number
 QUESTION = re.compile(r"\*Question: (.+?)\*", re.DOTALL)
-MINUTES = re.compile(r"(\d+) minutes")
+MINUTES, ON_QUICK = re.compile(r"(\d+) minutes"), re.compile(r"\bor (\d+) on the quick route")
 # Honest minutes: what a reader needs to read words and the code in sight, to guess, and to wait where the text tells of
 # a wait, "about 20 seconds". Exercises are not counted: each says its own minutes.
 WORDS_A_MINUTE, LINES_A_MINUTE, SECONDS_A_PREDICTION = 200, 12, 30
@@ -43,6 +43,7 @@ class Lesson:
     question: str
     number: str = ""
     minutes: int = 0
+    quick_minutes: int = 0  # what it says of the quick route; 0 where it is not on it
     counted: float = 0.0  # the minutes by words and lines
     counted_quick: float = 0.0  # the same for what is on the quick route
 
@@ -71,8 +72,9 @@ def describe(nb: NotebookNode, name: str) -> Lesson:
             f"{name}: the first cell must open with `# {name[:2]} · title`, ask `*Question: …?*` and say how many "
             f"minutes the lesson takes, `About 40 minutes`; it says {first[:200]!r}"
         )
-    counted, quick = honest_minutes(nb.cells), honest_minutes(quick_cells(nb))
-    return Lesson(name, title[2].strip(), _sentence(question[1]), title[1], int(minutes[1]), counted, quick)
+    said = int(found[1]) if (found := ON_QUICK.search(first)) else 0
+    counted = honest_minutes(nb.cells), honest_minutes(quick_cells(nb))
+    return Lesson(name, title[2].strip(), _sentence(question[1]), title[1], int(minutes[1]), said, *counted)
 
 
 def _sentence(said: str) -> str:
