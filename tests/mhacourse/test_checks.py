@@ -115,6 +115,8 @@ def test_a_changed_input_is_named_and_the_next_check_gets_it_unchanged():
         assert not note.passed and "changes its caller's mask" in repr(note)
     note = check.masked_softmax(lambda s, m: s.masked_fill_(~m[:, None], -1e9).softmax(-1))
     assert "Changed on the way: scores" in repr(note) and "The result is right" not in repr(note)
+    note = check.deserved_labels(lambda shares: (check.deserved_labels.answer(shares), shares.nan_to_num_())[0])
+    assert "changes its caller's shares" in repr(note)  # a NaN that stays is no change
 
 
 def test_an_answer_runs_once_on_each_input_and_hears_the_same_words_each_time():
