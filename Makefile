@@ -37,7 +37,7 @@ help:
 	@echo 'make lab PORT=8890 BROWSER=0   the same for a server: this port, no browser'
 	@echo 'make my               your own copies of the lessons, in my/; what is there is never overwritten'
 	@echo 'make fresh LESSON=05  a new copy of a lesson, or LESSON=torch; the old one is kept beside it, with its date'
-	@echo 'make weights          once, 83 MB: the weights of the real model of lessons 10, 11, 17, for use offline'
+	@echo 'make weights          once, 83 MB: the weights of the real model of lessons 10, 17, 18, for use offline'
 	@echo 'make test             install what the tests need, then lint, tests and all lessons: some ten minutes'
 	@echo 'make test-all         the same with what is slow and rarely speaks: what runs each night'
 	@echo 'make notebooks        execute the notebooks that changed and store their outputs'

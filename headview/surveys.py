@@ -94,7 +94,7 @@ def survey(
             before the first text is measured.
         SweepError: some runs failed; finished runs are kept in the folder.
 
-    Needs memory for the maps of one batch, and 4 bytes per head, measure and text for the result. See notebook 11.
+    Needs memory for the maps of one batch, and 4 bytes per head, measure and text for the result. See notebook 18.
     """
     from mhalib.experiments.sweeps import joblib, sweep  # only now: capture needs torch alone
 
@@ -309,7 +309,7 @@ class Survey:
         cells, tokens: what `strongest` reads: `(measures, layers, h, 3, 5)`, with text, value, query, key and weight
             (-1 for no text), and the tokens of these texts by number.
 
-    Taught in notebook 11.
+    Taught in notebook 18.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class HeadScatter(View):
         TypeError: `survey` is none.
         ValueError: over 2,048 heads, no such measure, or no such head.
 
-    Taught in notebook 11.
+    Taught in notebook 18.
     """
 
     _esm = static("head_scatter.js")

@@ -18,7 +18,7 @@ what_maps_tell = Choice(
         "B": "the other heads may have read 'black' as well. Take the word away and see.",
         "C": "the head passes on the weight times the value, sent through W_o. If the value is short, little arrives.",
         "D": "a row always shares out its whole weight, so 0.1 is left for all the other keys together.",
-        "E": "a weight says where a head looks, not how much the answer depends on it. Lesson 11 measures that.",
+        "E": "a weight says where a head looks, not how much the answer depends on it. Lesson 18 measures that.",
     },
     hints=(
         "You know the weights but not the values, and one head is not the whole model.",

@@ -24,7 +24,7 @@ def rollout(layers: Iterable[Float[Tensor, "*axes _ tokens tokens"]]) -> Float[T
         ValueError: there is no layer, one is not `(*axes, num_heads, T, T)` or unlike the first, or a weight is
             negative.
 
-    Abnar and Zuidema, Quantifying Attention Flow in Transformers (ACL 2020). Taught in notebook 11.
+    Abnar and Zuidema, Quantifying Attention Flow in Transformers (ACL 2020). Taught in notebook 18.
 
     Examples:
         >>> import torch

@@ -31,7 +31,7 @@ HOW_TO_GET_IT = (
 
 
 class WeightsMissing(FileNotFoundError):
-    """The weights of the real model are not on this machine; notebooks 10, 11 and 17 go on without."""
+    """The weights of the real model are not on this machine; notebooks 10, 17 and 18 go on without."""
 
 
 def load_minilm(folder: str | Path | None = None, *, download: bool = False) -> SentenceModel:

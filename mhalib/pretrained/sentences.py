@@ -100,7 +100,7 @@ def many_sentences(count: int = 2000, seed: int = 0) -> list[str]:
     Raises:
         ValueError: `count` is no such number.
 
-    Taught in notebook 11.
+    Taught in notebook 18.
     """
     check_size("count", count)
     draw, made = random.Random(seed), {}

@@ -99,6 +99,17 @@ def between_levels(level):
     return steps
 
 
+def labels_by_counts(shares):
+    known = ~shares.isnan()  # (texts, kinds, heads)
+    means = torch.where(known, shares, 0).sum(0) / known.sum(0)
+    return torch.where((means < 0.4).all(0), -1, means.argmax(0))
+
+
+def all_places_at_once(f, tokens, other):
+    scores = f(torch.cat([tokens[None], torch.where(torch.eye(len(tokens)) == 1, other, tokens)]))
+    return scores[0].max() - scores[1:, scores[0].argmax()]
+
+
 RIGHT = {
     "first_shapes": [[[2, 4, 12, 16], [2, 4, 12, 12]], (torch.Size([2, 4, 12, 16]), torch.zeros(2, 4, 12, 12).shape)],
     "attention_maps": ["DB", ["B", "D"], {"b", "d"}, "B, D", "B and D", "(B; D)", "B/D", "b & d"],
@@ -129,6 +140,9 @@ RIGHT = {
     "quiet_softmax": [lambda s: s.softmax(-1) * s.logsumexp(-1, keepdim=True).sigmoid()],
     "mean_share": [lambda w, m: w.masked_fill(~m[:, None], torch.nan).nanmean((0, 2)).nan_to_num()],
     "walk_steps": [between_levels(lambda part: part.mean(0)), between_levels(lambda part: part[0])],
+    "deserved_labels": [labels_by_counts],
+    "occlusion": [all_places_at_once],
+    "rollout_by_hand": [lambda maps: mhalib.heads.rollout(maps)],
     "copying": [lambda W_v, W_o, E, U: (ov := U @ W_o @ W_v @ E.T).diagonal() == ov.amax(0)],
     "switch_heads": [lambda x, g: x * torch.kron(g, torch.ones(x.shape[-1] // len(g)))],
     "mean_head": [

@@ -14,7 +14,7 @@ from tools.pictures.drawing import INK, SOFT, TINTS, canvas, say
 
 ALT = (
     "The lessons as a road with turns: 00 to 06 build the layer, 07 to 09 ask what several heads change, 10 to 12 "
-    "look at trained heads, 13 to 17 at positions, trouble, tests, and why a head looked there. "
+    "look at trained heads, 13 to 18 at positions, trouble, tests, reasons, and a real model. "
     f"The quick route: {', '.join(QUICK_ROUTE[:-1])} and {QUICK_ROUTE[-1]}."
 )
 WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of the legend, BEND where the road turns
