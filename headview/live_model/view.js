@@ -14,6 +14,8 @@ const KEPT = 6; // results; of the longest sentence one takes 19 MB
 const GAP = 26, BESIDE = 300; // pixels between the small maps and the large one, and for it; on a phone it is below them
 
 const keyOf = (text, off) => JSON.stringify([text, [...off].sort((a, b) => a - b)]);
+const nothingIn = (text, found) => !text || found?.tokens.length < 3; // [CLS] and [SEP] alone
+const same = (a, b) => a.join(" ") === b.join(" ");
 const cosine = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0); // of vectors of length 1
 
 function render({ model, el }) {
@@ -35,6 +37,7 @@ function render({ model, el }) {
     bring, one: () => toggle([chosenNow()]), layer: () => toggle(layerNow()), all: () => put(model, "off", []),
   });
   let shown = known.get(keyOf(model.get("first_texts")[0], [])), grid, underMap, worker = null, ready = false, problem = "";
+  let mark = model.get("query"); // where it was when `shown` was new
 
   async function bring() {
     problem = "";
@@ -90,8 +93,9 @@ function render({ model, el }) {
   const redraw = drawOn(model, ["head", "query"], () => {
     const room = roomIn(root), off = offNow(), now = known.get(keyNow());
     if (!room) return;
+    if (now) follow(shown.tokens, now.tokens);
     shown = now || shown;
-    const empty = !textOf("sentence") || (now && now.tokens.length < 3);
+    const empty = nothingIn(textOf("sentence"), now);
     const { tokens } = shown, maps = empty ? null : shown.maps, query = Math.min(model.get("query"), tokens.length - 1);
     const scene = { layers, heads, maps, tokens, off, chosen: chosenNow(), query, paint: themeColours(root) };
     root.classList.toggle("stale", !now && !empty);
@@ -104,20 +108,36 @@ function render({ model, el }) {
     showWords(page.words, model, scene);
     page.tell(messages(now, empty), problem);
     const by = [[], off].map((without) => {
-      const [a, b] = ["sentence", "second"].map((name) => known.get(keyOf(textOf(name), without))?.vector);
-      return a && b ? cosine(a, b) : undefined;
+      const [a, b] = ["sentence", "second"].map((name) => known.get(keyOf(textOf(name), without)));
+      return a?.tokens.length > 2 && b?.tokens.length > 2 ? cosine(a.vector, b.vector) : undefined;
     });
     page.compare(0, "all heads", by[0]);
     page.compare(1, off.size ? `${plural(off.size, "head")} off` : "no head off", off.size ? by[1] : undefined);
   });
+  /** Keep the mark on its token where only what is before it has changed. */
+  function follow(old, tokens) {
+    const query = model.get("query"), rest = query - old.length, inFront = [0, query + 1];
+    const moved = !same(tokens.slice(...inFront), old.slice(...inFront)) && same(tokens.slice(rest), old.slice(rest));
+    if (query === mark && moved) put(model, "query", tokens.length + rest);
+    mark = model.get("query");
+  }
+  /** What of a text does not reach the model. */
+  function lacks(found) {
+    return [
+      found?.known === 0 && "None of it is in the model’s vocabulary: every piece is [UNK].",
+      found?.left && `The model reads ${found.tokens.length} tokens; ${found.left} more are left out.`,
+    ].filter(Boolean);
+  }
   function messages(now, empty) {
     if (problem) return `${problem} What is below is what was known before.`;
-    if (empty) return "Type a sentence: there is no word in it that reaches the model.";
+    const none = "there is no word in it that reaches the model.";
+    if (empty) return `Type a sentence: ${none}`;
     if (!now) return ready ? "computing …" : "Load the model to see what it says now.";
-    const told = now.known === 0 ? ["None of it is in the model’s vocabulary: every piece is [UNK]."] : [];
-    if (now.left) told.push(`The model reads ${now.tokens.length} tokens; ${now.left} more are left out.`);
+    const told = lacks(now), second = textOf("second"), other = known.get(keyOf(second, offNow()));
     if (now.ms !== undefined) told.push(`${now.tokens.length} tokens in ${Math.round(now.ms)} ms.`);
     if (now.torch !== undefined) told.push(`999 of 1,000 weights within ${now.torch.toFixed(3)} of torch in the kernel.`);
+    const lacking = nothingIn(second, other) ? [none] : lacks(other);
+    if (lacking.length) told.push("Compare with:", ...lacking);
     return told.join(" ");
   }
 

@@ -118,6 +118,30 @@ def test_what_cannot_be_read_is_said_and_nothing_freezes(page):
         field.fill(text)
         says(page, said)
     assert len(page.locator(".words button").all()) == 9
+    for text, said in {
+        "": "Compare with: there is no word",
+        " \u200b\u0001 ": "Compare with: there is no word",
+        "\U0001f600 \U0001f389": "Compare with: None of it",
+        "the cat " * 300: "Compare with: The model reads 20 tokens",
+    }.items():
+        page.get_by_label("Compare with").fill(text)
+        says(page, said)
+        assert (alike(page)[0] is None) == ("no word" in said)
+    page.get_by_label("Compare with").fill("a cat")
+    until(lambda: "Compare with" not in note(page), "what was wrong with it is still said")
+
+
+def test_the_mark_stays_on_its_word(page):
+    field, marked = page.get_by_label("Sentence"), page.locator(".words button[aria-pressed=true]")
+    page.locator(".words button", has_text="sat").click()
+    for text, word in {
+        f"a dog, {SENTENCE}": "sat",  # words before it
+        f"a dog, {SENTENCE} a cat": "sat",  # words after it
+        "the dog": "[SEP]",  # it is gone: the last
+        f"the dog {SENTENCE}": "on",  # where the mark was, by its number
+    }.items():
+        field.fill(text)
+        until(lambda word=word: marked.text_content() == word, f"the mark is not on {word!r} of {text!r}")
 
 
 @pytest.mark.parametrize("broken", ["lost", "damaged", "another"])
