@@ -34,9 +34,9 @@ def capture(
     and models that multiply, softmax and multiply again by hand. The model computes the same as without `capture`, by
     the same functions, with two exceptions: the fast path of `nn.TransformerEncoder` in evaluation is not taken (the
     result is the same up to rounding; that path gives zeros for padding), and compiled parts run uncompiled. In
-    training, you get the weights before dropout. The steps of `generate()` become one map per layer, whose future is
-    zero and not allowed. With beams, rows of earlier steps belong to the beam that was in that place at the time.
-    Without a cache, each step is a pass of its own.
+    training, you get the weights before dropout. A loop over heads or over samples makes one map. The steps of
+    `generate()` become one map per layer, whose future is zero and not allowed. With beams, rows of earlier steps
+    belong to the beam that was in that place at the time. Without a cache, each step is a pass of its own.
 
     Args:
         model: any module; only what it and its parts do in the thread of the `with` is kept.
@@ -83,10 +83,8 @@ def capture(
     eye = Eye(model, recorder.take)
     with closing(recorder), _uncompiled(), eye.watching():
         yield maps
-    if recorder.failure is not None:
-        raise recorder.failure
     maps.missed = eye.missed
-    if not recorder.layers:
+    if not recorder.layers and recorder.failure is None:
         raise RuntimeError(_nothing(model, eye))
     recorder.fill(maps)
 

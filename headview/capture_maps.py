@@ -4,6 +4,7 @@ import fnmatch
 import re
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headview.step import Step, sums_of
+from headview.step import Loop, Step, smallest, some, sums_of
 
 PATIENCE = 2.0  # seconds after which a bar shows
 
@@ -91,34 +92,75 @@ class Recorder:
         self.failure: ValueError | None = None  # told when the model is done
         self._of: dict[str, list[int]] = defaultdict(list)  # the layers of a module
         self._pace = 1  # the step that the self-attention of a generating model was last seen at
+        self._loop: list[tuple[Loop, Call]] = []  # the last call, and those that a loop over heads or samples adds
         self._progress, self._bar, self._begun = progress, None, time.monotonic()
 
     def take(self, step: Step) -> None:
-        """Keep one step."""
-        size, samples = step.shape[0], self.samples
-        wrong = [i for i in samples if not -size <= i < size] if isinstance(samples, list) else []
-        if wrong and self.failure is None:
-            self.failure = ValueError(
-                f"samples={wrong[0]} is none of the {size} samples that {step.name!r} was given; count from 0 to "
-                f"{size - 1}"
-            )
+        """Keep one step, or add it to the one before, where a loop over heads or samples makes both."""
+        if self._goes_on(step):
+            first = self._loop[0][1]
+            call = replace(first, kv_heads=step.kv_heads(), scale=step.factor, map=None, allowed=None)
+            if first.map is not None:
+                self._keep(step, call, self._picked(step))
+            self._loop.append((step.loop, call))
+            return
+        self._end_loop()
+        picked = self._picked(step)
         if self.failure is not None:
             return
         number, end = self._place(step)
         call = Call(step.name, step.kind, step.shape, end, step.kv_heads(), step.factor, pass_number=step.pass_number)
         total = max(number + 1, len(self.layers))
         if self._is_wanted(step.name, number, total, more=True):
-            picked = [i % size for i in samples] if isinstance(samples, list) else list(range(size))[samples]
             self._keep(step, call, picked)
         if number == len(self.layers):
             self._of[step.name].append(number)
             self.layers.append([])
         self.layers[number].append(call)
+        self._loop = [(step.loop, call)] if step.loop else []
+        self._at = number
         self._pace = len(self.layers[number]) if step.kind == "self" else self._pace
         for i, layer in enumerate(self.layers if self.wanted else []):
             if layer[0].map is not None and not self._is_wanted(layer[0].name, i, total, more=True):
                 self.layers[i] = [replace(call, map=None, allowed=None, vectors=()) for call in layer]
         self._show()
+
+    def _goes_on(self, step: Step) -> bool:
+        """Return whether a step is the next head, or the next samples, of the loop that the last one was in."""
+        if not self._loop or step.loop is None:
+            return False
+        (last, call), seen = self._loop[-1], {(loop.head, loop.sample) for loop, _ in self._loop}
+        same = (last.of, call.name, call.kind, call.shape) == (step.loop.of, step.name, step.kind, step.shape)
+        alike = step.shape[1] == 1 or step.loop.head == last.head
+        return same and alike and (step.loop.head, step.loop.sample) not in seen
+
+    def _end_loop(self) -> None:
+        """Put the calls of a loop together to one, and keep the samples that were asked for."""
+        calls, self._loop = self._loop, []
+        if not calls or (len(calls) == 1 and not calls[0][0].part):
+            return
+        call = joined(calls)
+        if calls[0][0].part and call.map is not None:
+            picked = self._chosen(call.name, len(call.map))
+            vectors = tuple(None if x is None else x[picked] for x in call.vectors)
+            allowed = None if call.allowed is None else some(call.allowed, picked)
+            call = replace(call, map=call.map[picked], allowed=allowed, vectors=vectors)
+        self.layers[self._at][-1] = call
+
+    def _picked(self, step: Step) -> list[int]:
+        """Return which samples of a step to keep: all, for now, where it may be a part of them."""
+        size = step.shape[0]
+        return list(range(size)) if step.loop and step.loop.part else self._chosen(step.name, size)
+
+    def _chosen(self, name: str, size: int) -> list[int]:
+        if isinstance(self.samples, slice):
+            return list(range(size))[self.samples]
+        wrong = [i for i in self.samples if not -size <= i < size]
+        if wrong and self.failure is None:
+            self.failure = ValueError(
+                f"samples={wrong[0]} is none of the {size} samples that {name!r} was given; count from 0 to {size - 1}"
+            )
+        return [i % size for i in self.samples if i not in wrong]
 
     def _is_wanted(self, name: str, i: int, total: int, more: bool = False) -> bool:
         """Return whether layer i of `total` is kept; `more`: as far as can be told while others may still come."""
@@ -178,6 +220,9 @@ class Recorder:
 
     def fill(self, maps: Maps) -> None:
         """Put everything that was kept into the maps, layer by layer, and keep nothing."""
+        self._end_loop()
+        if self.failure is not None:
+            raise self.failure
         names, size = [], len(self.layers)
         for i, layer in enumerate(self.layers):
             before = self._of[layer[0].name].index(i)
@@ -206,6 +251,33 @@ class Recorder:
             vectors.append(whole.vectors)
         if self.qkv:
             maps.queries, maps.keys, maps.values = map(list, zip(*vectors, strict=True))
+
+
+def joined(parts: list[tuple[Loop, Call]]) -> Call:
+    """Put the calls of a loop together to one: the same head of other samples, or other heads."""
+    first, heads = parts[0][1], {loop.head: [] for loop, _ in parts}
+    for loop, call in sorted(parts, key=lambda part: part[0].sample[1]):
+        heads[loop.head].append(call)
+    full = len({len(calls) for calls in heads.values()}) == 1
+    grid = [*zip(*heads.values(), strict=True)] if full else [[call for _, call in parts]]
+
+    def whole(of: Callable[[Call], Tensor | None]) -> Tensor | None:
+        known = all(of(call) is not None for _, call in parts)
+        return torch.cat([torch.cat([of(call) for call in row], 1) for row in grid]) if known else None
+
+    def mask(call: Call) -> Tensor | None:
+        allowed = torch.ones(1, 1, 1, 1).bool() if call.allowed is None else call.allowed
+        return None if call.map is None else allowed.expand(call.map.shape)
+
+    masked = any(call.allowed is not None for _, call in parts)
+    return replace(
+        first,
+        kv_heads=len({(loop.keys or (loop.head,))[0] for loop, _ in parts}) * first.kv_heads,
+        scale=first.scale if len({call.scale for _, call in parts}) == 1 else None,
+        map=whole(lambda call: call.map),
+        allowed=smallest(whole(mask)) if masked else None,
+        vectors=tuple(whole(lambda call, i=i: call.vectors[i]) for i in range(len(first.vectors))),
+    )
 
 
 def together(calls: list[Call]) -> Call:

@@ -5,7 +5,7 @@ kernels. A mode of torch shows each of them with its tensors. One mechanism foll
 every tensor, and for each operation a rule that makes the mark of its result out of those of its operands.
 
 - A product with a parameter is a projection; its mark counts the rows that were projected.
-- Any other product makes scores, a softmax over their last axis weights, and these times values a step of attention.
+- Any other product makes scores, a softmax or sigmoid of them weights, and these times values a step of attention.
 - A fused kernel is such a step at once. FlexAttention is run in its parts, and these are seen.
 - All else carries on what is known of its operand: the numbers that it was multiplied with, the axes that were folded.
 
@@ -19,41 +19,48 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headview.step import Step, four
+from headview.step import Loop, Step, four
 
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "baddbmm_": 1}  # where their two operands begin
 SOFTMAX = {"_softmax", "_safe_softmax"}
 COPIES = set("clone _to_copy contiguous alias detach lift_fresh".split())
 PLAIN = COPIES | set(  # what leaves scores a multiple of q k^T, plus a mask
     "view _unsafe_view reshape _reshape_alias transpose permute t expand squeeze unsqueeze slice cat constant_pad_nd "
-    "add add_ sub sub_ masked_fill masked_fill_ where minimum maximum clamp clamp_ clamp_min nan_to_num copy_".split()
+    "add add_ sub sub_ masked_fill masked_fill_ where minimum maximum clamp clamp_ clamp_min nan_to_num copy_ "
+    "_log_softmax".split()
 )
 TIMES, OVER = {"mul", "mul_"}, {"div", "div_"}
 RULES = {
     **dict.fromkeys(PRODUCTS, "_product"),
-    **dict.fromkeys((*SOFTMAX, "exp", "exp_"), "_softmax"),
+    **dict.fromkeys((*SOFTMAX, "exp", "exp_", "sigmoid", "sigmoid_"), "_softmax"),
+    "sum": "_sum",
     "convolution": "_convolution",
 }
-RANK = {"": 0, "noise": 1, "scores": 2, "exp": 3, "weights": 4}  # the operand of the highest is carried on
+# The operand of the highest is carried on: "outer" is a product that waits for its sum, "lost" comes of weights.
+RANK = {"": 0, "outer": 0, "noise": 1, "lost": 1, "scores": 2, "exp": 3, "weights": 4}
 
 COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # where torch keeps what operations are made of
 DENSE = torch._C.DispatchKey.CompositeExplicitAutograd  # and FlexAttention
 
 SPARSE = {  # what classes attend to whose weights are bands or blocks of a map, never the map
-    "a band of neighbours": "LongformerSelfAttention LEDEncoderSelfAttention",
-    "blocks": "BigBirdBlockSparseAttention BigBirdPegasusBlockSparseAttention LongT5LocalAttention "
-    "LongT5TransientGlobalAttention PegasusXGlobalLocalAttention",
-    "chunks": "LocalSelfAttention",
-    "hashed chunks": "LSHSelfAttention",
-    "landmarks": "NystromformerSelfAttention",
-    "the queries that differ most": "InformerProbSparseAttention",
+    name: what
+    for what, names in {
+        "a band of neighbours": "LongformerSelfAttention LEDEncoderSelfAttention",
+        "blocks": "BigBirdBlockSparseAttention BigBirdPegasusBlockSparseAttention LongT5LocalAttention "
+        "LongT5TransientGlobalAttention PegasusXGlobalLocalAttention",
+        "chunks": "LocalSelfAttention",
+        "hashed chunks": "LSHSelfAttention",
+        "landmarks": "NystromformerSelfAttention",
+        "the queries that differ most": "InformerProbSparseAttention",
+    }.items()
+    for name in names.split()
 }
 
 
@@ -65,9 +72,13 @@ class Mark:
     tick: int = 0  # when it was made; below 0, it was there before
     made: int = 0  # when the projection was made that it comes from; 0: from none
     rows: int = 0  # how many rows that projection had
+    by: tuple = ()  # the parameter that it multiplied by, and the bytes of a row; (): its rows lie otherwise
+    copied: tuple = ()  # the mark of what this was copied from, and the bytes from number to number there and here
+    depth: int = 0  # how many steps of attention lie before it
     factor: float | None = 1.0  # the numbers it was multiplied with since; None: and something else
     lead: tuple[int, ...] = ()  # the axes that were folded into its first
     pair: tuple = ()  # of scores: queries (N, Tq, d) and keys (N, Tk, d), each with its mark
+    along: int = 0  # of scores and weights: the stride of the axis of keys
     beside: dict[str, Tensor] = field(default_factory=dict)  # of weights: the scores, the map before dropout
     taken: list = field(default_factory=list)  # shared by all that comes of one softmax; filled once it was attention
 
@@ -79,6 +90,7 @@ class Frame:
     name: str
     module: nn.Module
     start: int
+    sparse: str | None = None
     views: list | None = None  # the queries, keys and mask of its last fused call
     held: tuple = ()  # the same, so that no other tensor comes to lie there
 
@@ -117,7 +129,7 @@ class Eye(Watching):
         self.passes = 0  # how often the model, or one of its parts by itself, was called
         self._names = {id(module): name or type(model).__name__ for name, module in model.named_modules()}
         learned = (x for x in (*model.parameters(), *model.buffers()) if plain(x))
-        self._learned = WeakSet(x.untyped_storage() for x in learned)
+        self._learned = WeakKeyDictionary({x.untyped_storage(): i for i, x in enumerate(learned)})
         self._frames: list[Frame] = []
         self._marks: WeakKeyDictionary = WeakKeyDictionary()
         self._parents = [0]  # of each tick, that of the operand it was made of
@@ -129,8 +141,9 @@ class Eye(Watching):
         """See what the thread computes inside of the `with`; torch's fast path is stepped around."""
         fast = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
-        before = hooks.register_module_forward_pre_hook(self._enter)
-        after = hooks.register_module_forward_hook(self._leave, always_call=True)
+        enter, leave = (functools.partial(self._guarded, do) for do in (self._enter, self._leave))
+        before = hooks.register_module_forward_pre_hook(enter)
+        after = hooks.register_module_forward_hook(leave, always_call=True)
         try:
             with self:
                 yield
@@ -148,7 +161,8 @@ class Eye(Watching):
             return
         self.passes += not self._frames
         self._frames.append(Frame(self._names[id(module)], module, len(self._parents)))
-        if (sparse := sparse_kind(module)) is not None:
+        self._frames[-1].sparse = sparse = sparse_kind(module)
+        if sparse:
             self._miss(f"it attends sparsely, to {sparse}, which is no map of queries x keys")
 
     def _leave(self, module: nn.Module, args: tuple, out: object) -> None:
@@ -164,33 +178,52 @@ class Eye(Watching):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if not self._frames or backward():
+        if not self._frames:
             return func(*args, **kwargs)
-        name, fused = role(func)
-        if parts := in_parts(func, types, args, kwargs):
+        parts = self._guarded(self._before, func, types, args, kwargs)
+        if parts:
             with self:
                 return parts(*args, **kwargs)
-        if name == "mul_":
-            self._guarded(self._before, *args)
-        op = Op(func, name, args, kwargs, func(*args, **kwargs))
-        self._guarded(getattr(self, "_kernel" if fused else rule(name)), op)
-        return op.out
+        out = func(*args, **kwargs)
+        if parts is None:
+            self._guarded(self._look, func, args, kwargs, out)
+        return out
 
-    def _guarded(self, do: Callable, *given) -> None:
+    def _guarded(self, do: Callable, *given) -> object:
         """Look, and let no error of ours reach the model."""
         try:
-            do(*given)
+            return do(*given)
         except Exception as error:
-            self._miss(f"{type(error).__name__} while it was looked at: {error}")
+            with suppress(Exception):
+                self._miss(f"{type(error).__name__} while it was looked at: {error}")
+
+    def _before(self, func: Callable, types: tuple, args: tuple, kwargs: dict) -> Callable | bool | None:
+        """Return what computes an operation in its parts, None if nothing does; False: it is not to be looked at.
+
+        Weights that dropout is about to overwrite are kept.
+        """
+        if backward():
+            return False
+        if role(func)[0] == "mul_" and isinstance(args[1], Tensor) and self._mark(args[1]).kind == "noise":
+            mark = self._mark(args[0])
+            if mark.kind == "weights":
+                mark.beside = {"weights": args[0].detach().clone()} | mark.beside
+        return in_parts(func, types, args, kwargs)
+
+    def _look(self, func: Callable, args: tuple, kwargs: dict, out: object) -> None:
+        name, fused = role(func)
+        getattr(self, "_kernel" if fused else rule(name))(Op(func, name, args, kwargs, out))
 
     def _miss(self, why: str) -> None:
-        self.missed.setdefault(self._frames[-1].name if self._frames else "", why)
+        self.missed.setdefault(self._frames[-1].name if self._frames else next(iter(self._names.values())), why)
 
     def _mark(self, x: Tensor) -> Mark:
         return self._marks.get(x.untyped_storage()) or Mark(tick=-x.untyped_storage()._cdata)
 
-    def _put(self, x: Tensor, mark: Mark, parent: Mark) -> None:
-        mark.tick = len(self._parents)
+    def _put(self, x: Tensor, mark: Mark, parent: Mark, *others: Mark) -> None:
+        mark.tick, mark.depth = len(self._parents), parent.depth
+        for each in others:
+            mark.depth = max(mark.depth, each.depth)
         self._parents.append(parent.tick)
         self._marks[x.untyped_storage()] = mark
 
@@ -207,20 +240,26 @@ class Eye(Watching):
             return
         if not given:
             if name == "_to_copy" and isinstance(op.args[0], Tensor):  # autocast lends a parameter another dtype
-                self._learned.add(out.untyped_storage())
+                self._learned[out.untyped_storage()] = self._learned.get(op.args[0].untyped_storage(), -1)
             return
         marks = [self._mark(x) for x in given]
         mark = max(marks, key=lambda mark: (RANK[mark.kind], mark.made > 0))
         x, known = given[marks.index(mark)], RANK[mark.kind] > 1
         new = replace(mark, factor=times(mark, name, op.args))
+        if known:
+            new.along = moved(x, out, mark.along)
         if same(x, out):  # a view, or in place
+            for each in marks:
+                mark.depth = max(mark.depth, each.depth)
             mark.lead = leads(x, out) or mark.lead
             mark.factor = new.factor if mark.kind == "scores" else mark.factor
             new = Mark("noise") if name == "bernoulli_" else mark
-        elif mark.kind == "exp" and name in OVER and bool(((out.sum(-1) - 1).abs() < 1e-2).all()):
-            new = replace(mark, kind="weights", lead=(), taken=[])  # a softmax that was written out
-        elif mark.kind == "exp" or (known and (not out.is_floating_point() or not same_rows(x, out))):
-            new = Mark(made=mark.made, rows=mark.rows)
+        elif name in TIMES and len(given) == 2 and outer(x, given[x is given[0]], out, known):
+            new = Mark("outer", made=mark.made, rows=mark.rows, pair=tuple(given))
+        elif mark.kind == "exp" and name in TIMES | OVER and (axis := shared_axis(x, given, out)):
+            new = over(replace(new, kind="weights", lead=()), out, axis)  # a softmax that was written out
+        elif known and (not out.is_floating_point() or not same_rows(x, out)):
+            new = Mark("" if mark.kind == "scores" else "lost", made=mark.made, rows=mark.rows, taken=mark.taken)
         elif mark.kind == "noise" and name not in COPIES | OVER:
             new = Mark()
         elif name == "native_dropout" or (mark.kind == "weights" and any(each.kind == "noise" for each in marks)):
@@ -231,23 +270,26 @@ class Eye(Watching):
         elif name == "cat" and x.ndim == 3 and out.shape[1:] == x.shape[1:]:
             new.lead = (len(out) // len(x), len(x))
         if new is not mark:
-            self._put(out, new, mark)
-
-    def _before(self, x: Tensor, by: object) -> None:
-        """Keep the weights that dropout is about to overwrite."""
-        mark = self._mark(x)
-        if mark.kind == "weights" and isinstance(by, Tensor) and self._mark(by).kind == "noise":
-            mark.beside = {"weights": x.detach().clone()} | mark.beside
+            if mark.made and mark.kind != "outer":
+                new.copied = (mark, x.storage_offset(), x.element_size(), x.stride(), out.element_size(), out.stride())
+            elif mark.kind == "outer":
+                new.kind, new.pair = "", ()
+            elif mark.kind == "exp" and x.stride() != out.stride():
+                new.beside = {}
+            self._put(out, new, mark, *marks)
 
     def _softmax(self, op: Op) -> None:
         """Make weights of scores, or begin to, where a softmax is written out."""
         if op.args[0].is_nested:
             return self._miss(NESTED)
         x, mark = op.args[0], self._mark(op.args[0])
-        kind = "weights" if op.name in SOFTMAX else "exp"
-        if mark.kind == "scores" and x.ndim > 1 and (kind == "exp" or op.args[1] % x.ndim == x.ndim - 1):
-            beside = {} if same(x, op.out) else {"scores": x.contiguous()}
-            self._put(op.out, replace(mark, kind=kind, beside=beside, lead=(), taken=[]), mark)
+        if mark.kind not in ("scores", "weights") or x.ndim < 2:
+            return self._carry(op)
+        beside = {} if same(x, op.out) else {"scores": x if x.stride() == op.out.stride() else x.contiguous()}
+        kind = "exp" if op.name.startswith("exp") else "weights"
+        new = replace(mark, kind=kind, beside=beside, lead=(), taken=[], along=moved(x, op.out, mark.along))
+        axis = op.args[1] % x.ndim - x.ndim if op.name in SOFTMAX else 0
+        return self._put(op.out, over(new, op.out, axis) if axis else new, mark)
 
     def _convolution(self, op: Op) -> None:
         """Take it for a projection."""
@@ -261,31 +303,59 @@ class Eye(Watching):
         if self._is_learned(a) or self._is_learned(b):
             x, mark = (a, one) if self._is_learned(b) else (b, two)
             new = Mark(made=len(self._parents), rows=x.numel() // a.shape[-1])
+            if x is a and op.out.shape[:-1].numel() == op.out.shape[-2]:
+                of = self._learned[b.untyped_storage()], b.storage_offset()
+                new.by = (of, op.out.shape[-1] * op.out.element_size())
             if mark.kind == "weights" and op.out.numel() == x.numel():  # heads talk
                 new = replace(mark, beside={})
             elif op.out.shape[-1] == 1 < len(op.out):  # additive attention: a number for each pair of query and key
                 new = Mark("scores", factor=None)
             return self._put(op.out, new, mark)
-        if one.kind == "weights" and not one.taken:
-            return self._by_hand(one, {"weights": a} | {key: like_view(x, a) for key, x in one.beside.items()}, b)
-        if two.kind == "weights" and not two.taken:  # v^T @ weights^T: the rows of the map stand in columns
-            seen = {"weights": b.mT} | {key: like_view(x, b).mT for key, x in two.beside.items()}
-            if bool(((seen["weights"].sum(-1) - 1).abs() < 0.05).all()):
-                return self._by_hand(two, seen, a.mT)
-        new = Mark("scores", factor=float(op.kwargs.get("alpha", 1.0)), pair=((a, one), (b.mT, two)))
-        return self._put(op.out, new, one)
+        factor = float(op.kwargs.get("alpha", 1.0))
+        return self._meet(a, b, op.out, Mark("scores", factor=factor, along=op.out.stride(-1)))
 
-    def _by_hand(self, mark: Mark, seen: dict[str, Tensor], values: Tensor) -> None:
-        """Take weights that meet values."""
+    def _sum(self, op: Op) -> None:
+        """Take (a * b).sum(axis) for the product that it is, where each of both has an axis of its own."""
+        x, mark, summed = op.args[0], self._mark(op.args[0]), op.args[1] if len(op.args) > 1 else None
+        if mark.kind != "outer" or summed is None or len(summed) != 1:
+            return self._carry(op)
+        n, k = range(-x.ndim, 0), summed[0] % x.ndim - x.ndim
+        a, b = sorted(mark.pair, key=lambda each: self._mark(each).kind != "weights")
+        a, b = a[(None,) * (x.ndim - a.ndim)], b[(None,) * (x.ndim - b.ndim)]
+        rows, columns = ([i for i in n if i != k and x.shape[i] > 1 == y.shape[i]] for x, y in ((a, b), (b, a)))
+        if len(rows) > 1 or len(columns) != 1:
+            return self._carry(op)
+        a, b = (x.movedim((*columns, *rows, k), (*n[-2 - len(rows) :],)) for x in (a, b))
+        a, b = (a.squeeze(-3), b.squeeze(-2)) if rows else (a, b)  # (..., rows, k) and (..., columns, k)
+        at = columns[0] + (columns[0] < k and op.out.ndim < x.ndim)
+        return self._meet(a, b.mT, op.out, Mark("scores", along=op.out.stride(at)))
+
+    def _meet(self, a: Tensor, b: Tensor, out: Tensor, scores: Mark) -> None:
+        """Take weights that meet values in a @ b; else this makes scores."""
+        for mark, x, values in ((one := self._mark(a), a, b), (two := self._mark(b), b.mT, a.mT)):
+            if mark.kind not in ("weights", "exp", "lost") or mark.taken:
+                continue
+            fits = x.stride(-1) == mark.along or x.shape[-1] == 1 or not mark.along
+            if mark.kind == "weights" and (fits or x is a):
+                return self._by_hand(mark, x, values, out, fits)
+            if mark.kind == "exp" and bool(((x.sum(-1) - 1).abs() < 1e-2).all()):
+                return self._by_hand(mark, x, values, out, fits)
+            self._miss(LOST)
+        scores.pair = ((a, one), (b.mT, two))
+        return self._put(out, scores, one, two)
+
+    def _by_hand(self, mark: Mark, weights: Tensor, values: Tensor, out: Tensor, fits: bool) -> None:
+        """Take weights that meet values; unless it `fits`, keys lie along what was the axis of queries."""
         mark.taken.append(True)
+        seen = {"weights": weights} | {key: like_view(x, weights) for key, x in mark.beside.items()}
         rows, keys = seen["weights"].shape[-2:]
-        (q, of_q), (k, of_k) = mark.pair or ((None, NOTHING), (None, NOTHING))
+        (q, of_q), (k, of_k) = (mark.pair or ((None, NOTHING),) * 2)[:: 1 if fits else -1]
         if q is not None and q.shape[:-1].numel() * keys == seen["weights"].numel() and k.shape[-2] == keys:
             seen |= {"q": q, "k": k}
         lead, at = axes(mark.lead, seen["weights"].numel() // (rows * keys), rows, of_q)
         seen = {name: four(x, lead, at) for name, x in (seen | {"v": values}).items()}
         scale = mark.factor if "q" in seen else None
-        self._take((of_q, of_k), tuple(seen["weights"].shape), scale=scale, **seen)
+        self._take((q, of_q), (k, of_k), out, tuple(seen["weights"].shape), scale=scale, **seen)
         mark.pair, mark.beside = (), {}
 
     def _kernel(self, op: Op) -> None:
@@ -298,10 +368,10 @@ class Eye(Watching):
         if views == frame.views:
             return None  # the same map, for other values
         frame.views, frame.held = views, (q, k, mask)
-        of = self._mark(q), self._mark(k)
+        of_q, of_k = of = (q, self._mark(q)), (k, self._mark(k))
         scale = q.shape[-1] ** -0.5 if given.get("scale") is None else float(given["scale"])
         groups = getattr(frame.module, "num_key_value_groups", 1)
-        if groups == q.shape[-2] > 1 and q.ndim == 4 and of[0].rows == len(q):
+        if groups == q.shape[-2] > 1 and q.ndim == 4 and of_q[1].rows == len(q):
             # A single query in several rows, one for each head that shares its keys: so transformers generates.
             q = q.reshape(len(q), -1, 1, q.shape[-1])  # (B, h_kv, g, d) -> (B, h, 1, d)
             if mask is not None and mask.ndim == 4 and mask.shape[1] > 1:
@@ -310,12 +380,22 @@ class Eye(Watching):
             k, v = (x.expand(len(q), -1, -1, -1) for x in (k, v))
             mask = None if mask is None else mask[(None,) * (4 - mask.ndim)]
         else:
-            lead, at = axes(tuple(q.shape[:-2]), q.shape[:-2].numel(), q.shape[-2], of[0])
+            lead, at = axes(tuple(q.shape[:-2]), q.shape[:-2].numel(), q.shape[-2], of_q[1])
             mask = None if mask is None else mask.expand(*q.shape[:-1], k.shape[-2])
             whole = (None if x is None else x.expand(*q.shape[:-2], *x.shape[-2:]) for x in (q, k, v, mask))
             q, k, v, mask = (None if x is None else four(x, lead, at) for x in whole)
         shape, causal = (*q.shape[:3], k.shape[-2]), bool(given.get("is_causal"))
-        return self._take(of, shape, q=q, k=k, v=v, scale=scale, mask=mask, causal=causal)
+        return self._take(
+            *of,
+            op.out[0] if type(op.out) is tuple else op.out,
+            shape,
+            q=q,
+            k=k,
+            v=v,
+            scale=scale,
+            mask=mask,
+            causal=causal,
+        )
 
     def _closed(self, op: Op) -> None:
         """Say of other kernels, such as those for packed sequences, that they show nothing."""
@@ -324,13 +404,24 @@ class Eye(Watching):
 
     # -------------------------------------------------------------------------------------------- what was seen
 
-    def _take(self, of: tuple[Mark, Mark], shape: tuple, **seen) -> None:
-        if 0 in shape or any(sparse_kind(f.module) for f in self._frames):
+    def _take(self, at_q: tuple, at_k: tuple, out: Tensor, shape: tuple, **seen) -> None:
+        """Hand a step on; `at_q` and `at_k` are tensors as they were multiplied, each with its mark."""
+        of_q, of_k = at_q[1], at_k[1]
+        depth = max(of_q.depth, of_k.depth)
+        self._put(out, Mark(), replace(self._mark(out), depth=depth + 1))
+        if 0 in shape or any(frame.sparse for frame in self._frames):
             return
         with torch.no_grad(), torch._C._DisableAutocast():
-            name, factors = self._frames[-1].name, (of[0].factor or 1.0, of[1].factor or 1.0)
-            kind, number = self._kind(name, *of, shape), self.passes - 1
-            self.take(Step(name, kind, shape, number, factors=factors, **seen))
+            name, factors = self._frames[-1].name, (of_q.factor or 1.0, of_k.factor or 1.0)
+            kind, number, loop = self._kind(name, of_q, of_k, shape), self.passes - 1, None
+            if (at := place(*at_q)) is not None:
+                of, part = (number, self._start(of_q), depth), shape[0] * shape[2] < of_q.rows
+                loop = Loop(of, *at, place(*at_k), part or shape[0] == 1)
+            self.take(Step(name, kind, shape, number, loop, factors=factors, **seen))
+
+    def _start(self, mark: Mark) -> int:
+        """Return when the module began, of those at work, that made a projection."""
+        return max((frame.start for frame in self._frames if frame.start <= mark.made), default=0)
 
     def _kind(self, name: str, q: Mark, k: Mark, shape: tuple) -> str:
         """Return whether queries and keys come from one sequence; what the first call showed holds, for caches hide it.
@@ -338,7 +429,7 @@ class Eye(Watching):
         They do if both were projected in one module, of one tensor that came from outside of it.
         """
         if name not in self._kinds:
-            start = max((frame.start for frame in self._frames if frame.start <= q.made), default=0)
+            start = self._start(q)
             known = start <= min(q.made, k.made) and q.made
             cross = self._root(q, start) != self._root(k, start) if known else shape[-1] != shape[-2]
             self._kinds[name] = "cross" if cross else "self"
@@ -353,6 +444,7 @@ class Eye(Watching):
 
 NOTHING = Mark()
 NESTED = "its sequences are nested tensors; give padded ones, with a mask"
+LOST = "its weights meet values in a way that cannot be followed"
 CLOSED = "keeps the weights to itself; call torch's scaled_dot_product_attention on padded sequences"
 
 
@@ -382,6 +474,53 @@ def same(x: Tensor, y: Tensor) -> bool:
     return x.untyped_storage()._cdata == y.untyped_storage()._cdata
 
 
+def place(x: Tensor | None, mark: Mark) -> tuple | None:
+    """Return where in its projection a tensor begins: in which features (its head), in which row (its sample)."""
+    at = 0 if x is None else x.storage_offset() * x.element_size()
+    while mark.copied:
+        before, start, old, theirs, new, ours = mark.copied
+        at_old = start * old
+        for step, their in sorted(zip(ours, theirs, strict=False), reverse=True):
+            count, at = divmod(at, max(1, step * new))
+            at_old += count * their * old
+        at, mark = at_old, before
+    row, feature = divmod(at, mark.by[1]) if mark.by else (0, 0)
+    return ((mark.by[0], feature), (mark.made, row)) if mark.by else None
+
+
+def along(x: Tensor, stride: int) -> int:
+    """Return which axis of a tensor has this stride, counted from the end; the last where none has."""
+    return next((i for i in range(-1, -1 - x.ndim, -1) if x.stride(i) == stride and x.shape[i] > 1), -1)
+
+
+def moved(x: Tensor, out: Tensor, stride: int) -> int:
+    """Return the stride in a result of the axis that has this one in its operand; 0: not known."""
+    axis = along(x, stride)
+    return out.stride(axis) if stride and -axis <= out.ndim else 0
+
+
+def over(mark: Mark, out: Tensor, axis: int) -> Mark:
+    """Return the mark of weights whose softmax ran along this axis: there lie the keys."""
+    turned = mark.along not in (0, out.stride(axis))
+    return replace(mark, along=out.stride(axis), pair=mark.pair[:: -1 if turned else 1])
+
+
+def shared_axis(x: Tensor, given: list[Tensor], out: Tensor) -> int:
+    """Return the one axis along which the other operand has one number for all; 0 where there is none such."""
+    if len(given) != 2 or out.shape != x.shape:
+        return 0
+    strides = given[x is given[0]].expand_as(x).stride()
+    free = [i for i in range(-x.ndim, 0) if x.shape[i] > 1 and not strides[i]]
+    return free[0] if len(free) == 1 else 0
+
+
+def outer(x: Tensor, y: Tensor, out: Tensor, known: bool) -> bool:
+    """Return whether both tensors, or scores or weights alone, are repeated, as where a product is written out."""
+    if known:
+        return out.numel() > x.numel() and out.shape[-2:] != x.shape[-2:]
+    return out.numel() > max(x.numel(), y.numel())
+
+
 def tensors(args: tuple, kwargs: dict) -> Iterator[Tensor]:
     """Yield the tensors among arguments, also those in lists."""
     for x in (*args, *kwargs.values()):
@@ -398,7 +537,8 @@ def swapped(args: tuple, old: Tensor, new: Tensor) -> tuple:
 
 def like_view(x: Tensor, view: Tensor) -> Tensor:
     """Return `x` seen as another tensor of that many numbers sees its storage."""
-    return x if x.shape == view.shape else x.as_strided(view.shape, view.stride(), view.storage_offset())
+    start = x.storage_offset() + view.storage_offset()
+    return x if (x.shape, x.stride()) == (view.shape, view.stride()) else x.as_strided(view.shape, view.stride(), start)
 
 
 def same_rows(x: Tensor, out: Tensor) -> bool:
@@ -418,7 +558,7 @@ def leads(x: Tensor, out: Tensor) -> tuple[int, ...]:
 
 def times(mark: Mark, name: str, args: tuple) -> float | None:
     """Return the factor after one more operation; None where scores are no multiple of q k^T any more."""
-    if mark.factor is None or mark.kind == "weights" or name in (PLAIN if mark.kind else COPIES):
+    if mark.factor is None or mark.kind in ("exp", "weights") or name in (PLAIN if mark.kind else COPIES):
         return mark.factor
     if name in TIMES | OVER:
         numbers = [x for x in args if isinstance(x, (int, float)) and not isinstance(x, bool)]
@@ -474,6 +614,6 @@ def backward() -> bool:
 
 def sparse_kind(module: nn.Module) -> str | None:
     """Return what a module attends to, if that is less than all keys and so no map; None: nothing is known of it."""
-    if getattr(module, "num_landmarks", None) == getattr(module, "seq_len", 0):
-        return None  # with as many landmarks as tokens, Nyströmformer attends to all
-    return next((what for what, classes in SPARSE.items() if type(module).__name__ in classes.split()), None)
+    kind = SPARSE.get(type(module).__name__)
+    # With as many landmarks as tokens, Nyströmformer attends to all.
+    return None if kind == "landmarks" and module.num_landmarks == module.seq_len else kind

@@ -5,12 +5,23 @@ Nothing here watches a model; `eye` does, and hands the steps on.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 CHUNK = 2**24  # so many weights at full precision at a time, or those of one sample
 MASKED = -5e3  # a score below is a mask, not a likeness: of those in use, -10,000 is the mildest
+
+
+class Loop(NamedTuple):
+    """Where a step is in a loop over heads or samples, should it belong to one."""
+
+    of: tuple  # the loops that it may belong to: the call of a module, and how many steps of attention lie before
+    head: tuple
+    sample: tuple
+    keys: tuple | None
+    part: bool  # whether it may be a part of the samples
 
 
 @dataclass
@@ -25,6 +36,7 @@ class Step:
     kind: str  # "self" | "cross"
     shape: tuple[int, int, int, int]
     pass_number: int = 0  # of the model, from 0
+    loop: Loop | None = None
     q: Tensor | None = None
     k: Tensor | None = None
     v: Tensor | None = None

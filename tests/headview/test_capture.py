@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from headview import Maps, capture
+from headview import Maps, capture, eye
+from headview.capture_maps import Recorder
 from headview.eye import Eye
 from mhalib import MultiHeadAttention, causal_mask
 from tests.helpers.refusals import accepted
@@ -132,7 +133,46 @@ def written_out(layer, q, k, v):
     return shares / shares.sum(-1, keepdim=True) @ v
 
 
+def heads_at_the_end(layer, q, k, v):
+    """As labml: (T, B, h, d), scores (queries, keys, B, h), softmax over the second axis."""
+    q, k, v = (x.permute(2, 0, 1, 3) for x in (q, k, v))
+    att = (torch.einsum("ibhd,jbhd->ijbh", q, k) * 0.5).softmax(dim=1)
+    return torch.einsum("ijbh,jbhd->ibhd", att, v).permute(1, 2, 0, 3)
+
+
+def keys_first(layer, q, k, v):
+    return (v.mT @ layer.dropout((k @ q.mT / 2).masked_fill(~causal_mask(T).mT, -torch.inf).softmax(-2))).mT
+
+
+def logarithms(layer, q, k, v):
+    return F.log_softmax(q @ k.mT / 2, -1).exp() @ v
+
+
+def multiplied_and_summed(layer, q, k, v):
+    scores = (q[:, :, :, None] * k[:, :, None]).sum(-1) / 2
+    return (scores.softmax(-1)[..., None] * v[:, :, None]).sum(-2)
+
+
+def loop_over_heads(layer, q, k, v):
+    return torch.stack([F.scaled_dot_product_attention(q[:, i], k[:, i], v[:, i]) for i in range(H)], 1)
+
+
+def loop_over_samples(layer, q, k, v):
+    return torch.cat([by_hand(layer, *(x[i : i + 1] for x in (q, k, v))) for i in range(B)])
+
+
+def loop_over_heads_and_samples(layer, q, k, v):
+    q, k, v = (x.transpose(0, 1).contiguous() for x in (q, k, v))
+    return torch.stack([torch.stack([by_hand(layer, *x) for x in zip(*y)]) for y in zip(q, k, v)], 1)  # noqa: B905
+
+
 WAYS = (
+    heads_at_the_end,
+    logarithms,
+    multiplied_and_summed,
+    loop_over_heads,
+    loop_over_samples,
+    loop_over_heads_and_samples,
     by_keywords,
     fused_by_keywords,
     gpt_neox,
@@ -157,6 +197,7 @@ LAYERS = {
     "nanoGPT dropped": {"way": by_hand, "dropout": nn.Dropout(0.5)},
     "nanoGPT dropped in_place": {"way": by_hand, "dropout": nn.Dropout(0.5, inplace=True)},
     **{way.__name__: {"way": way} for way in WAYS},
+    "keys_first dropped": {"way": keys_first, "dropout": nn.Dropout(0.5), "is_causal": True},
 }
 
 
@@ -421,17 +462,84 @@ def test_a_softmax_elsewhere_in_a_model_is_not_taken():
             taken(other, X)
 
 
-def test_an_error_of_ours_never_reaches_the_model(monkeypatch):
-    def stumbles(self, *given):
+class Untold(Fused):
+    """A property that raises where we look for one of that name."""
+
+    num_landmarks = property(lambda self: 1 / 0)
+
+
+ENTRIES = "_enter _leave _look _before _product _kernel _softmax _carry _by_hand _take _kind _put _mark".split()
+FUNCTIONS = "backward in_parts role rule sparse_kind kernel_arguments place".split()
+
+
+@pytest.mark.parametrize("name", [*ENTRIES, *FUNCTIONS, "take"])
+def test_an_error_of_ours_never_reaches_the_model(name, monkeypatch):
+    def stumbles(*given, **more):
         raise IndexError("tuple index out of range")
 
-    layer = nn.Sequential(Fused(), Fused(by_hand))
-    before = layer(X)
-    monkeypatch.setattr(Eye, "_kernel", stumbles)
-    with capture(layer) as maps:
+    layer = nn.Sequential(Fused(), Untold(by_hand, dropout=nn.Dropout(0.5, inplace=True)))
+    before = layer.requires_grad_(False).eval()(X)
+    where = eye if name in FUNCTIONS else Recorder if name == "take" else Eye
+    monkeypatch.setattr(where, name, stumbles)
+    seen = Eye(layer, Recorder(None, slice(None), None, False, False).take)
+    with seen.watching():
         assert torch.equal(layer(X), before)
+    assert set(seen.missed.values()) == {"IndexError while it was looked at: tuple index out of range"}
+
+
+def test_one_module_that_is_not_seen_leaves_the_others(monkeypatch):
+    monkeypatch.setattr(Eye, "_kernel", lambda *given: 1 / 0)
+    maps = taken(nn.Sequential(Fused(), Untold(by_hand)), X)
     assert maps.names == ["1"]
-    assert maps.missed == {"0": "IndexError while it was looked at: tuple index out of range"}
+    assert maps.missed == {"0": "ZeroDivisionError while it was looked at: division by zero"}
+
+
+def test_weights_of_other_kinds_are_taken_or_missed_but_never_dropped():
+    def one_more(scores, v):
+        return scores.exp() / (1 + scores.exp().sum(-1, keepdim=True)) @ v
+
+    def divided_later(scores, v):
+        return scores.exp() @ v / scores.exp().sum(-1, keepdim=True)
+
+    kinds = {
+        "positive": (lambda scores, v: scores.sigmoid() @ v, lambda x: x.sigmoid()),
+        "part": (one_more, lambda x: x.exp() / (1 + x.exp().sum(-1, keepdim=True))),
+        "weights": (lambda scores, v: scores.softmax(-1).softmax(-1) @ v, lambda x: x.softmax(-1).softmax(-1)),
+        "divided later": (divided_later, None),
+        "averaged": (lambda scores, v: scores.softmax(-1).mean(1, keepdim=True).expand(B, H, T, T) @ v, None),
+    }
+    for name, (way, wanted) in kinds.items():
+        layer = Fused(lambda _, q, k, v, way=way: way(q @ k.mT / 2, v))
+        maps = taken(nn.Sequential(Fused(), layer), X)
+        if wanted is None:
+            assert maps.names == ["0"] and list(maps.missed) == ["1"], name
+        else:
+            q, k, _ = map(heads, layer.qkv(X).chunk(3, -1))
+            close(taken(layer, X)[0], wanted(q @ k.mT / 2).detach())
+            assert maps.sums == ["weights", name] and maps.missed == {}
+
+
+def test_layers_in_one_module_and_parts_of_one_query_are_no_loop_over_heads():
+    class InOne(nn.Module):
+        """Three layers of a single head, one upon the other, with the same parameters."""
+
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(D, 3 * D)
+
+        def forward(self, x):
+            for _ in range(3):
+                x = x + by_hand(layer, *self.qkv(x).chunk(3, -1))
+            return x
+
+    def difference(layer, q, k, v):
+        one, two = (F.scaled_dot_product_attention(*x, v) for x in zip(q.chunk(2, -1), k.chunk(2, -1), strict=True))
+        return one - two
+
+    layer = Fused(difference)
+    assert [x.shape for x in taken(InOne(), X)] == [(B, 1, T, T)] * 3
+    for x in (X, X[:1]):
+        assert taken(layer, x).names == ["Fused", "Fused call 2"]
 
 
 OWN = torch.library.Library("tests", "FRAGMENT")  # once: older torch crashes where it is defined anew
