@@ -95,8 +95,8 @@ switch_heads = Exercise(
         ),
         "Beside the features": Wrong(
             Change("gates[:, None]", "gates[None, :]"),
-            "gates, (num_heads,), lines up with the last axis, which is head_dim.",
-            "Shapes are aligned at the right, so use gates[:, None], which is (num_heads, 1).",
+            "gates has the shape (num_heads,), so it lines up with the last axis, head_dim.",
+            "Shapes are aligned on the right, so use gates[:, None], which is (num_heads, 1).",
         ),
         "The other way round": Wrong(
             _with_gates(lambda gates: 1 - gates),

@@ -46,12 +46,12 @@ deserved_labels = Exercise(
         "A vote of the texts": Wrong(
             _most_frequent,
             "you label each text by itself, and take the label that occurs most often.",
-            "A vote forgets by how much. Take the mean over the texts first, and label once.",
+            "A vote ignores how large the shares are. Take the mean over the texts first, and label once.",
         ),
         "Missing counts as 0": Wrong(
             Change("shares.nanmean(0)", "shares.nan_to_num(0).mean(0)"),
             "texts without such a token count as texts in which the head ignores it.",
-            "Nothing is known from these texts, so leave them out: nanmean.",
+            "These texts tell you nothing about this kind, so leave them out: nanmean.",
         ),
         "NaN wins": Wrong(
             Change("nanmean", "mean"),
@@ -61,7 +61,7 @@ deserved_labels = Exercise(
         "The strongest text": Wrong(
             Change("shares.nanmean(0)", "shares.nan_to_num(0).amax(0)"),
             "you take the largest share in any text.",
-            "One text in which a head is strong is just the sentence that lies. Take the mean: nanmean(0).",
+            "A text in which the head is strong is exactly the kind of sentence that lied. Take the mean: nanmean(0).",
         ),
         "One sentence": Wrong(
             Change("shares.nanmean(0)", "shares[0].nan_to_num(0)"),
@@ -214,7 +214,7 @@ rollout_by_hand = Exercise(
     axes=("query", "token"),
     hints=(
         "One layer hands on 0.5 * layer.mean(0) + 0.5 * torch.eye(T).",
-        "Row i of a layer says from where query i takes. What it finds there was mixed by the layer below.",
+        "Row i of a layer says what query i takes from where. What it finds there was mixed by the layer below.",
         "So each layer multiplies from the left: mixed = own @ mixed.",
     ),
     wrong={
