@@ -113,7 +113,7 @@ def _reader(seed, vocab):
 
 
 def _occlusion_cases():
-    texts = [([1, 2, 0, 1], 3, _follows), ([4, 0, 3, 2, 5, 0], 1, _reader(0, 6)), ([2, 6, 1, 0, 3], 5, _reader(10, 7))]
+    texts = [([1, 2, 0, 1], 3, _follows), ([4, 0, 3, 2, 5, 0], 1, _reader(0, 6)), ([0, 1, 6, 3, 2], 5, _reader(10, 7))]
     return [(f, torch.tensor(tokens), other) for tokens, other, f in texts]
 
 
