@@ -35,11 +35,11 @@ help:
 	@echo 'make lab              install what is missing, open JupyterLab on your copy of the first lesson'
 	@echo 'make lab READ=1       the same, on the lesson as it is stored, with its outputs'
 	@echo 'make lab PORT=8890 BROWSER=0   the same for a server: this port, no browser'
-	@echo 'make my               your own copies of the lessons, in my/; what is there is never overwritten'
+	@echo 'make my               your own copies of the lessons, in my/; those that you have are never overwritten'
 	@echo 'make fresh LESSON=05  a new copy of a lesson, or LESSON=torch; the old one is kept beside it, with its date'
 	@echo 'make weights          once, 83 MB: the weights of the real model of lessons 10, 17, 18, for use offline'
-	@echo 'make test             install what the tests need, then lint, tests and all lessons: some ten minutes'
-	@echo 'make test-all         the same with what is slow and rarely speaks: what runs each night'
+	@echo 'make test             install what the tests need, then run lint, tests and all lessons: about ten minutes'
+	@echo 'make test-all         the same plus the tests that are slow and rarely fail: what we run each night'
 	@echo 'make notebooks        execute the notebooks that changed and store their outputs'
 	@echo 'make site             the lessons as pages with live widgets, in site/; slides included'
 	@echo 'make bench            measure the widgets beside what you would use instead, write BENCHMARKS.md'
@@ -48,7 +48,7 @@ help:
 	@echo 'PYTHON=python3.12     the Python that makes .venv (else the newest of 3.11 to 3.14)'
 	@echo 'TORCH_INDEX=URL       on the first start: take torch from this index, on Linux without a GPU the'
 	@echo '                      CPU index that pytorch.org/get-started shows, which saves several GB'
-	@echo 'What maintainers need besides stands in CONTRIBUTING.md.'
+	@echo 'CONTRIBUTING.md lists further commands, for maintainers.'
 
 setup:
 	$(call set_up,requirements.txt)
