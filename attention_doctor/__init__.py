@@ -1,4 +1,4 @@
-"""Examine any attention layer and name its bug: `from attention_doctor import examine`; `python -m attention_doctor`.
+"""Examine an attention layer and name its bugs: `from attention_doctor import examine`; `python -m attention_doctor`.
 
 By what must be true of every attention layer, it tells what is wrong with one that somebody else wrote, and how that
 was seen. It changes nothing in the layer, mends nothing, and draws no maps (`headview` does).

@@ -92,7 +92,7 @@ INPUTS = {  # roles by name
     "keys": r"(x_?|inputs?_?)?(k|keys?)(_(states|in|input|src|seq))?",
     "values": r"(x_?|inputs?_?)?(v|values?)(_(states|in|input|src|seq))?",
     "context": r"(x_?|inputs?_?)?(kv|key_value(_states)?|kv_(input|states|in)|memory(_bank)?|mem|context|ctx|cond|c|"
-    r"src|source|y|enc\w*|encoder_\w+|other|latents?_kv|x2|xa|xb|b|z)",
+    r"src|source|y|enc\w*|encoder_\w+|other|latents?_kv|x2|xa|xb|b|z|hist(ory)?(_\w+)?|facts?|passages?|support)",
 }
 CONTEXT = re.compile(
     r"^(context|encoder_hidden_states|encoder_outputs?|key_value_states|memory|x_kv|kv_input|kv_states|cond|mem|xa)$"

@@ -243,6 +243,9 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, own: Ma
     with patient.quietly(), torch.no_grad():
         cached, full = layer.seen(way, [*(end for end in ends if end <= at), at + 1] if window else (n, n + 1))
     last = at >= n and full == [*range(n + 1)] and 1 < len(cached) <= n and cached == full[-len(cached) :]
+    if last:  # a window keeps as many behind a longer prompt, and what loses a token a step keeps more
+        with patient.quietly(), torch.no_grad(), suppress(Exception):
+            last = len(layer.seen(way, (n + 2, n + 3))[0]) == len(cached)
     shared = [j for j in full if j in cached]
     untold = layer.others + [name for name in layer.made if name not in layer.places]
     unsure = {  # what may be meant so

@@ -271,9 +271,15 @@ def borders(exam: Exam, j: int) -> Said:
 
 def inputs(exam: Exam, j: int) -> Said:
     """Hold that queries, keys and values are made of the inputs that are handed over for them."""
-    roles, steps = exam.patient.call.roles, exam.first.steps
-    if exam.inputs == 1 or steps[j].depth or exam.patient.call.guessed:
+    roles, steps, says = exam.patient.call.roles, exam.first.steps, exam.patient.docs.says
+    if exam.inputs == 1 or steps[j].depth:
         return None
+    if exam.patient.call.guessed:
+        other = exam.look([exam.x[0], -exam.x[1]]).out if exam.inputs == 2 else None
+        unread = other is not None and not exam.patient.differ(other, exam.first.out)
+        return (
+            ("the second input", "it has no part in the output: is it meant for keys and values?") if unread else None
+        )
     of: dict[str, set[int]] = {name: set() for name in "qkv"}
     for i, name in [(i, name) for i in range(len(steps)) for name in "qkv"]:  # a layer may attend to itself and others
         tokens = None if steps[i].depth else exam.token_of(i, name)
@@ -288,8 +294,8 @@ def inputs(exam: Exam, j: int) -> Said:
     other = exam.look([exam.x[0], -exam.x[1]]).out if exam.inputs == 2 and off == ["k", "v"] else exam.first.out
     if exam.patient.differ(other, exam.first.out):
         return "inputs that differ", "keys and values are not made of the second, which has another part in the output"
-    of_keys = off == ["v"] and exam.patient.docs.says(r"cross|memory|encoder_dec")
-    if exam.inputs == 3 and (off == ["k", "v"] or of_keys):
+    crossed = says(r"cross|memory|encoder_dec")
+    if exam.inputs == 3 and (crossed if off == ["v"] else off == ["k", "v"] and not crossed):
         return "inputs that differ", "keys and values are made of one input: is it made for self-attention?"
     came = ", ".join(INPUT[roles[i]] for i in sorted(of[off[0]]))
     text = f"the {LONG[off[0]]} are made of the {came}, and not of the {INPUT[wanted[off[0]]]}."
@@ -393,7 +399,8 @@ def scale(exam: Exam, j: int) -> Said:
     if step.q is not None and step.of_scores.far and _by_own_keys(step, exam.B):
         return "wrong-scale", OWN_KEYS
     soft, turned = three(step.soft), three(step.soft).mT
-    again = {soft.shape, turned.shape} == {step.used.shape} and not torch.allclose(soft, step.used, atol=1e-5)
+    again = {soft.shape, turned.shape} == {step.used.shape}
+    again = again and not any(torch.allclose(maps, step.used, atol=1e-5) for maps in (soft, turned))
     if again and torch.allclose(turned / turned.sum(-1, keepdim=True), step.used, atol=1e-5):
         return "the scale", "behind the softmax the weights are divided by their sums over its queries: another kind"
     if step.q is None or step.of_scores.far:
@@ -575,6 +582,9 @@ def positions(exam: Exam, j: int) -> Said:
     says, patient, T = exam.patient.docs.says, exam.patient, exam.T
     kinds = {kind for kind, words in PLACES.items() if says(words)}
     blocks = "tables" not in kinds and says(r"local|block_len|2d|axial|height")  # where they begin counts as well
+    step = exam.first.steps[j]
+    unnamed = not kinds and step.of_q.turned and step.of_k.turned  # a rotation under another name
+    kinds = {"rotary"} if unnamed else kinds
     if not kinds or len(exam.first.steps) > 1 or patient.call.pooled or patient.call.made_up:
         return None
     if placeless(patient.call.also, f"torch.sin({TOKENS}", "torch.outer("):  # angles may be laid out in other ways
@@ -582,7 +592,7 @@ def positions(exam: Exam, j: int) -> Said:
     seen = exam.look([x[:1, :1].repeat(exam.B, T, 1) for x in exam.x])  # equal tokens
     if len(seen.steps) != 1 or seen.steps[0].scores.shape[-2:] != (T, T):
         return None
-    step, scores = exam.first.steps[j], seen.steps[0].scores.double()
+    scores = seen.steps[0].scores.double()
     real, own = (scores > -1e3) & scores.isfinite(), scores.diagonal(0, -2, -1)[..., None]
     if not bool(real.diagonal(0, -2, -1).all()):
         return None
@@ -616,8 +626,8 @@ def positions(exam: Exam, j: int) -> Said:
          f"{off:.2g}; are angles and the features of a pair laid out alike, and biases brought to (heads, q, k)?"),
         ({"shifts"}, _bare(step), "the own key of each query alone has no term of position: is it padded on the "
          "other side?"),
-        ({"rotary"}, turned and even and patient.head_dim > 1, "queries and keys are turned, and their scores are the "
-         "same wherever they stand: are they turned along the axis of the tokens?"),
+        ({"rotary"}, turned and even and patient.head_dim > 1, f"queries {'and keys ' * step.of_k.turned}are turned, "
+         "and scores are the same wherever they stand: are they turned along the axis of the tokens?"),
         ({"rotary"}, turned and moved and step.of_v.turned and not step.turned_back, "their outputs differ, and their "
          "values are turned as queries and keys are: only the difference of two angles is a distance."),
         ({"tables"}, even and filled, f"their scores are the same wherever they stand, whatever is in {filled[:1]}: "
@@ -627,6 +637,8 @@ def positions(exam: Exam, j: int) -> Said:
         ({"slopes"}, not even and alike, "all heads have one slope; in ALiBi each has its own."),
         ({"slopes"}, not even and rising, "the farther a key, the larger its score; a slope takes away for distance."),
     ]  # fmt: skip
+    if unnamed and (even or stretched or moved):
+        return "its positions", "queries and keys are multiplied by fixed numbers: are they meant to turn them?"
     cases = cases[:3] if blocks else cases
     told = next((told for of, seen, told in cases if of == kinds and seen), None)
     return ("positions-not-relative", f"{T} equal tokens: {told}") if told else None

@@ -241,7 +241,8 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
     ranks = set() if call.stated else docs.ranks(name or "mask")
     forms = sorted(forms, key=lambda form: said is not None and form.kind not in (*SAME[said], "lengths"))
     ran, raised = [], []
-    for form in forms:
+    of_keys = [form for form in forms if form.shows in ("keys", "prefix")] if call.pooled else forms
+    for form in of_keys or forms:  # what pools its tokens shows nothing of another
         if form.rank == 1 and form.over == "keys" and any(tried.form.rank > 1 for tried in ran):
             continue  # one for all samples is tried where none for each is taken
         try:
@@ -280,6 +281,7 @@ def examine_mask(exam: Exam, forms: Sequence[Mask], base: Sight | None, report: 
         report.say(name or "masks", f"{why} as the layer is made here")
     elif best.code == "mask-ignored" and name and not docs.reads(name):
         report.say("mask-unread", f"{name} is an argument that nothing in it reads.")
+        return None  # of what it would do to an empty row, or which way round it is, there is nothing to say
     elif best.code:
         report.say(best.code, f"{name}: {best.evidence}" if len(call.masks) > 1 and name else best.evidence)
     elif best.hid and best.form.kind == "additive" and (said := _diluted(exam, best.form)):

@@ -211,6 +211,12 @@ def depends_on_its_context(patient: Patient, T: int, report: Report) -> None:
         unread = torch.autograd.grad(out.sum(), inputs, allow_unused=True)[-1] is None
         if unread and torch.equal(out, other):  # or it is frozen
             report.say("input-ignored", f"no gradient reaches the {patient.call.inputs[-1][1] or 'second input'}.")
+        longer = patient.inputs(patient.tokens(2, T + 2, 0.5))[-1].to(patient.dtype).requires_grad_()
+        (reached,) = torch.autograd.grad(patient.call([inputs[0], longer]).square().sum(), [longer])
+        lost = [t for t in range(T + 2) if patient.call.axes == "B T d" and not bool(reached[:, t].any())]
+        if lost == [T, T + 1] and patient.call.mask is None:
+            text = f"beside {T} queries no gradient reaches the tokens {lost} of a second input of {T + 2}: is it cut?"
+            report.say("key-unused", text)
 
 
 # ------------------------------------------------------------------------------------------------------- empty rows

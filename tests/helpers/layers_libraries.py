@@ -254,6 +254,23 @@ class GatedBag(Layer):
         return {"logits": self.W_o(pooled).sum(-1), "attention": weights, "bag": pooled}
 
 
+class AsksOfHistory(Layer):
+    """Learned queries pool a history under a mask over it, which comes in other words."""
+
+    blocked = False
+
+    def more(self):
+        self.asks = nn.Parameter(torch.randn(2, self.d_model))
+        self.last = nn.Linear(2 * self.d_model, 3)
+
+    def forward(self, history, attention_mask):
+        """attention_mask: (B, T), True = may attend."""
+        _, k, v = self.qkv(history)
+        hidden = attention_mask.bool()[:, None, None] ^ (not self.blocked)
+        scores = self.score(self.split(self.W_q(self.asks)[None]), k).masked_fill(hidden, self.never)
+        return {"logits": self.last(self.W_o(self.merge(scores.softmax(-1) @ v)).flatten(1))}
+
+
 class Whole(Layer):
     """A model of pictures that nothing but pictures fits; the attention in it takes tokens."""
 
@@ -274,6 +291,41 @@ class Whole(Layer):
 class RandomAttention(Whole.Attention):
     def weigh(self, scores):
         return nn.functional.dropout(scores.softmax(-1), 0.1)
+
+
+class OfThree(Layer):
+    """Cross-attention; keys and values are handed over one by one."""
+
+    def of(self, query, key, value):
+        return query, key, value
+
+    def forward(self, query, key, value):
+        q, k, v = self.of(query, key, value)
+        return self.out(self.attend(self.split(self.W_q(q)), self.split(self.W_k(k)), self.split(self.W_v(v)), None))
+
+
+class OfMemory(Layer):
+    """Its memory may be longer than what asks."""
+
+    end = None
+
+    def forward(self, x, memory):
+        m = memory[:, : x.shape[1] if self.end else None]
+        return self.out(self.attend(self.split(self.W_q(x)), self.split(self.W_k(m)), self.split(self.W_v(m)), None))
+
+
+class KeepsFour(Layer):
+    """Causal, and only the last four keys are seen and kept, whatever came before."""
+
+    forgets = False  # a token at each step, in place of what is beyond the window
+
+    def forward(self, x, past=None):
+        q, k, v = self.qkv(x)
+        if past is not None:
+            k, v = (torch.cat([old[:, :, int(self.forgets) :], new], 2) for old, new in zip(past, (k, v), strict=True))
+        T, S = q.shape[2], k.shape[2]
+        seen = torch.ones(T, S).tril(S - T).triu(-T if self.forgets else S - T - 3).bool()
+        return self.out(self.attend(q, k, v, seen)), (k, v)
 
 
 def _causal(scores):
@@ -304,6 +356,10 @@ LIBRARIES = [  # a healthy kind, what spoils it, and the code
     ),
     (OfThePast, {"before": lambda self, T: torch.ones(T, T).triu(-2).bool()}, "future-leak"),
     (GatedBag, {"axis": 2}, "softmax-axis"),
+    (OfThree, {"of": lambda self, query, key, value: (query, query, query)}, "input-ignored"),
+    (OfMemory, {"end": True}, "key-unused"),
+    (KeepsFour, {"forgets": True}, "cache-differs"),
+    (AsksOfHistory, {"blocked": True}, "mask-inverted"),
     (Whole, {"attention": RandomAttention}, "not-deterministic"),
     (SlopesBothWays, {"distance": lambda self, T: torch.arange(T).expand(T, -1)}, "positions-not-relative"),
 ]
