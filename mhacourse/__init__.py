@@ -71,7 +71,7 @@ class Predictions(ByName):
         super().__init__("prediction", "predict", predictions)
 
     def results(self, lesson: str = "") -> Results:
-        """Return what was predicted rightly in a lesson, such as "05", and what came as a surprise.
+        """Return what was predicted correctly in a lesson, such as "05", and what came as a surprise.
 
         Every guess counts, one that was made after the answer was shown as well: who looks first knows it. Where a
         notebook shows this, it follows the guesses.

@@ -211,7 +211,7 @@ class Number(Prediction):
         return sum(self.right) / 2
 
     def choices(self) -> list[str]:
-        return [f"a number {self.unit}".rstrip()]
+        return [f"____ {self.unit}" if self.unit else "a number"]
 
     def is_right(self, guess: object) -> bool:
         low, high = self.right
@@ -259,7 +259,7 @@ class Results(LiveNote):
 
 
 def sum_up(lesson: str, predictions: Sequence[Prediction]) -> Results:
-    """Return what was predicted rightly, what came as a surprise, and how many were not predicted."""
+    """Return what was predicted correctly, what came as a surprise, and how many were not predicted."""
     live = {
         "again": lambda: sum_up(lesson, predictions),
         "of": tuple(predictions),
@@ -279,4 +279,4 @@ def sum_up(lesson: str, predictions: Sequence[Prediction]) -> Results:
         if prediction not in right
     ]
     parts += [("Not predicted:", str(missing))] * bool(missing)
-    return Results(f"Predicted: {len(made)} of {len(predictions)}, {len(right)} rightly", parts, **live)
+    return Results(f"Predicted: {len(made)} of {len(predictions)}, {len(right)} right", parts, **live)

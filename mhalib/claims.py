@@ -49,10 +49,10 @@ def claim(holds: object, text: str, /, **came: object) -> None:
         _say(f"✓ {text}" + (f" · {measured}" if measured else ""))
         return
     if os.environ.get("MHALIB_CLAIMS") == "raise":
-        raise ClaimError(f"{text}; came: {measured or 'no values were handed over'}")
+        raise ClaimError(f"{text}; measured: {measured or 'no values were handed over'}")
     _say(f"✗ not here: {text}")
     if measured:
-        _say(f"  came: {measured}")
+        _say(f"  measured: {measured}")
     _say(f"  {_changes(_names_of_the_lesson()) or _ANOTHER_RUN}")
 
 

@@ -109,7 +109,7 @@ class Box:
         moved = max(twice, (turned[0] - turned[1]).abs().max().item())
         if moved > room:
             raise ValueError(
-                f"it matters to f where a token stands: the same tokens in another order, or one of them twice, change "
+                f"it matters to f where a token is: the same tokens in another order, or one of them twice, change "
                 f"the last answer by {moved:.2g}. It adds or turns positions, or its mask hides more than the future; "
                 "hand over an f that puts every token at the same position, or the layer without positions"
             )

@@ -52,10 +52,10 @@ def test_what_does_not_hold_is_told_and_stops_nothing_but_the_tools(monkeypatch,
     claim(torch.tensor(False), "over 85 % goes home", share=0.5, seeds=(0, 9))
     said, came, why = capsys.readouterr().out.splitlines()
     assert said == "✗ not here: over 85 % goes home"
-    assert came == "  came: share 0.5, seeds 0 to 9"
+    assert came == "  measured: share 0.5, seeds 0 to 9"
     assert "as it came" in why
     monkeypatch.setenv("MHALIB_CLAIMS", "raise")
-    with pytest.raises(ClaimError, match="it holds; came: share 0.5"):
+    with pytest.raises(ClaimError, match="it holds; measured: share 0.5"):
         claim(False, "it holds", share=0.5)
     monkeypatch.delenv("MHALIB_CLAIMS")
     written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")  # an output without these signs

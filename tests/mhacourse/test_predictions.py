@@ -82,7 +82,7 @@ def test_the_question_holds_the_choices_and_nothing_of_the_answer_and_names_say_
         assert "which candidate fits?" in text and all(f"○ {choice}" in text for choice in OPTIONS)
         assert not any(sentence in text + repr(ours.which) for sentence in OPTIONS.values())
     assert 'predict.which("…")' in data["text/plain"] and "predict" not in data["text/html"]
-    assert "a number of 28 pairs" in repr(ours.many()) and "predict.many(…)" in repr(ours.many())
+    assert "____ of 28 pairs" in repr(ours.many()) and "predict.many(…)" in repr(ours.many())
     assert "write predict.which() to be asked" in repr(ours.which) and "lesson 03" in repr(ours.which)
     assert repr(ours) == "03  □□ 0 of 2  which, many" and dir(ours) == ["many", "results", "which"]
     with pytest.raises(TypeError, match=r"write predict.which\(\)"):
@@ -109,7 +109,7 @@ Your guess: which candidate fits?
 """
 SAID_LAST = """You predicted: both. It is: the second.
   Row 1 differs.
-Predicted: 1 of 1, 0 rightly
+Predicted: 1 of 1, 0 right
   Surprised by: which candidate fits: the second, not both
 """
 
@@ -127,12 +127,12 @@ def test_the_results_tell_foreseen_surprises_and_what_is_missing():
     assert repr(said) == nothing and said._repr_html_() == f"{place}<div>{nothing}</div></div>"
     ours.which("both")
     surprised = "  Surprised by: which candidate fits: the second, not both"
-    assert repr(ours.results("03")).splitlines() == ["Predicted: 1 of 2, 0 rightly", surprised, "  Not predicted: 1"]
+    assert repr(ours.results("03")).splitlines() == ["Predicted: 1 of 2, 0 right", surprised, "  Not predicted: 1"]
     html = ours.results("03")._repr_html_()
     assert html.startswith(place) and "<b>Surprised by:</b> which candidate fits: the second, not both" in html
     ours.many(21)
     foreseen = "  Foreseen: how many of the 28 pairs agree"
-    assert repr(ours.results("03")).splitlines() == ["Predicted: 2 of 2, 1 rightly", foreseen, surprised]
+    assert repr(ours.results("03")).splitlines() == ["Predicted: 2 of 2, 1 right", foreseen, surprised]
     with pytest.raises(ValueError, match="choose from '03'"):
         ours.results("04")
 

@@ -210,7 +210,7 @@ def test_whoever_runs_all_first_may_still_guess(front):
     page.get_by_role("radio", name="the second").check()
     for place in (which, output(notebook, 2)):
         says(place, "You predicted: the second. Right.")
-    says(output(notebook, 5), "Predicted: 1 of 2, 1 rightly")
+    says(output(notebook, 5), "Predicted: 1 of 2, 1 right")
     cells = notebook.cells()
     many.get_by_role("textbox").focus()
     page.keyboard.type("ddab28,5")

@@ -218,7 +218,7 @@ def test_a_guess_is_judged_uncovers_its_answer_and_is_summed_up(open_page):
     assert first.evaluate("(choice) => choice === document.activeElement")
     count = int(results.get_attribute("data-count"))
     assert results.inner_text().splitlines() == [
-        f"Predicted: 1 of {count}, 0 rightly",
+        f"Predicted: 1 of {count}, 0 right",
         f"Surprised by: {ASKED.about}: {RIGHT}, not {WRONG}",
         f"Not predicted: {count - 1}",
     ]

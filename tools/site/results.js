@@ -13,7 +13,7 @@ function sumUp(note) {
   const made = [...guesses.values()].sort(inOrder);
   const right = made.filter((guess) => guess.right);
   const missing = Number(note.dataset.count) - made.length;
-  const rows = [row(`Predicted: ${made.length} of ${note.dataset.count}, ${right.length} rightly`)];
+  const rows = [row(`Predicted: ${made.length} of ${note.dataset.count}, ${right.length} right`)];
   if (right.length) rows.push(row("Foreseen:", right.map(({ about }) => about).join("; ")));
   for (const { about, answer, said, right: foreseen } of made) {
     if (!foreseen) rows.push(row("Surprised by:", `${about}: ${answer}, not ${said}`));
