@@ -139,8 +139,8 @@ class Recorder:
         calls, self._loop = self._loop, []
         if not calls or (len(calls) == 1 and not calls[0][0].part):
             return
-        call = joined(calls)
-        if calls[0][0].part and call.map is not None:
+        call = joined(calls) if len(calls) > 1 else calls[0][1]
+        if calls[0][0].part and call.map is not None and self.samples != slice(None):
             picked = self._chosen(call.name, len(call.map))
             vectors = tuple(None if x is None else x[picked] for x in call.vectors)
             allowed = None if call.allowed is None else some(call.allowed, picked)
