@@ -2,7 +2,7 @@
 
 The files in this folder are the layer and what every lesson needs. Each folder in it is a room of its own: pictures,
 references, single heads, experiments, a real model, a layer read from outside. The views of any model's heads are in
-`headview`, the examination of any layer is in `attention_doctor`, exercises and predictions are in `mhacourse`.
+`headview`, the examination of layers is in `attention_doctor`, exercises and predictions are in `mhacourse`.
 
 A room imports only from those below it, no file here from a folder, and `import mhalib` costs no more than torch.
 """

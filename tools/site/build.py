@@ -39,8 +39,8 @@ FURTHER = ("TEACHING", "HANDOUT", "FRONT_ENDS", "YOUR_MODEL", "INSTALL", "LIVE")
 MAX_BYTES = 16_000_000  # all pages together, without the real model
 PARTS = re.compile(r'^const parts = (\{"kind": .*\});$', re.MULTILINE)  # of a view, in a fragment of `page_fragment`
 WHAT = (
-    "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. Every "
-    "claim is an experiment of seconds, every number is checked by the cell beside it."
+    "A course that builds multi-head attention step by step, from the first reshape to what trained heads do. You "
+    "guess, run an experiment of seconds, and see; cells beside the text check nearly every number in it."
 )
 
 
