@@ -1,12 +1,12 @@
-"""Record the README's moving pictures: the real views in a real browser, a step of a hand each frame.
+"""Record the README's pictures of HeadView: the real view in a real browser, a step of a hand each frame.
 
     python -m tools.record [FOLDER]
 
-Without a folder, into `images/`: HeadLab while its number of heads grows, HeadView zoomed into 4,096 tokens, and of the
-latter a still picture for readers who have asked for less motion; and, with the weights at hand (`make weights`), the
-first look at a real model. It needs Chromium or Chrome, or one named in the environment variable CHROMIUM. GIF,
-although WebP is smaller: on GitHub a GIF alone gets a button that stops it. A new recording is worth its place only
-when a view has changed.
+Without a folder, into `images/`: with the weights at hand (`make weights`), the first look at a real model, for dense
+screens and in both themes; HeadView zoomed into 4,096 tokens, and of that a still picture for readers who have asked
+for less motion. It needs Chromium or Chrome, or one named in the environment variable CHROMIUM. GIF, although WebP is
+smaller: on GitHub a GIF alone gets a button that stops it. A new recording is worth its place only when a view has
+changed.
 """
 
 import io
@@ -21,29 +21,16 @@ import torch
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from headview import HeadLab, HeadView
+from headview import HeadView
 from headview.base import View
-from mhalib.experiments import sentence_features
 from mhalib.pretrained import WeightsMissing, load_minilm
 from tools.bench.widgets import FLAGS, find_chromium
 from tools.make_images import IMAGES
 
-HEAD = '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><style>body { margin: 0 }</style>'
+HEAD = '<!doctype html><html lang="en" data-theme="{}"><meta charset="utf-8"><style>body {{ margin: 0 }}</style>'
 TOKENS, BAND, COLOURS, QUICK, LONG = 4096, 48, 128, 80, 1000  # the last two: milliseconds that a frame is seen
+LOOK = 832  # pixels: the bars stand under the overview, and no bar is cut where the map ends
 Shot = Callable[[int], None]  # takes a frame that is seen for so many milliseconds
-
-
-def lab() -> HeadLab:
-    """Return the explorer that opens lesson 00, with a single head."""
-    words = "The painter painted the old bridge while the old baker baked bread".split()
-    return HeadLab.of_words(sentence_features, words, num_heads=1)
-
-
-def more_heads(page: Page, shot: Shot) -> None:
-    shot(LONG)
-    for _ in range(4):
-        page.get_by_label("Heads", exact=True).press("ArrowRight")
-        shot(LONG)
 
 
 def long_map() -> HeadView:
@@ -78,24 +65,28 @@ def closer(page: Page, shot: Shot) -> None:
     canvas.focus()  # where it has not, the wheel scrolls the page
     page.mouse.move(box["x"] + 0.29 * box["width"], box["y"] + 0.643 * box["height"])
     shot(LONG)
-    for _ in range(14):
-        page.mouse.wheel(0, -25)
+    for _ in range(20):
+        page.mouse.wheel(0, -50)
         shot(QUICK)
     shot(2 * LONG)
 
 
-def record(view: View, play: Callable[[Page, Shot], None], width: int, until: str) -> list[tuple[Image.Image, int]]:
-    """Return the frames of a view in a page without a kernel, down to the element `until`, each with its time."""
+def record(
+    view: View, play: Callable[[Page, Shot], None], width: int, first: str, last: str, dense: int = 1, theme="light"
+) -> list[tuple[Image.Image, int]]:
+    """Return the frames of a view in a page without a kernel, from one element down to another, each with its time."""
     path, frames = find_chromium(), []
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, "--force-color-profile=srgb"])
         # What moves by itself is left out: a frame would show it half-way.
-        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+        size = {"width": width, "height": 900}
+        page = browser.new_page(viewport=size, reduced_motion="reduce", device_scale_factor=dense)
         file = Path(folder, "page.html")
-        file.write_text(HEAD + view.to_html(), encoding="utf-8")
+        file.write_text(HEAD.format(theme) + view.to_html(), encoding="utf-8")
         page.goto(file.as_uri())
-        end = page.locator(until).first.bounding_box()
-        clip = {"x": 0, "y": 0, "width": width, "height": round(end["y"] + end["height"] + 6)}
+        begin, end = (page.locator(part).first.bounding_box() for part in (first, last))
+        top, bottom = max(0, round(begin["y"]) - 6), round(end["y"] + end["height"] + 6)
+        clip = {"x": 0, "y": top, "width": round(end["x"] + end["width"] + 6), "height": bottom - top}
 
         def shot(milliseconds: int) -> None:
             page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -116,17 +107,18 @@ def write(frames: list[tuple[Image.Image, int]], file: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    write(record(lab(), more_heads, 760, ".mha .readout + .note"), folder / "head_lab.gif")
-    frames = record(long_map(), closer, 600, ".mha .readout")
+    frames = record(long_map(), closer, 600, ".mha", ".mha .readout")
     write(frames, folder / "head_view_zoom.gif")
     still = Image.fromarray(np.concatenate([np.asarray(frames[0][0]), np.asarray(frames[-1][0])], axis=1))
     still.quantize(COLOURS).save(folder / "head_view_zoom.png", optimize=True)
     try:
-        ((look, _),) = record(real_model(), first_look, 1000, ".mha .readout")
+        view = real_model()
     except WeightsMissing as missing:
         print(f"head_view.png stays as it is: {missing}")
         return
-    look.quantize(2 * COLOURS).save(folder / "head_view.png", optimize=True)
+    for theme, name in {"light": "head_view.png", "dark": "head_view_dark.png"}.items():
+        ((look, _),) = record(view, first_look, LOOK, ".mha .panels", "canvas.focus", 2, theme)
+        look.quantize(2 * COLOURS).save(folder / name, optimize=True)
 
 
 if __name__ == "__main__":

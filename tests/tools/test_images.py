@@ -26,7 +26,7 @@ def differing(*paths: Path) -> float:
 def test_stored_pictures_are_what_the_generator_draws_whatever_a_readers_own_settings(tmp_path):
     with matplotlib.rc_context({"savefig.dpi": 50, "font.family": "serif", "text.color": "red"}):
         make_images.main(tmp_path)
-    moving = {"head_lab.gif", "head_view.png", "head_view_zoom.gif", "head_view_zoom.png"}  # tools/record.py
+    moving = {"head_view.png", "head_view_dark.png", "head_view_zoom.gif", "head_view_zoom.png"}  # tools/record.py
     assert {path.name for path in STORED.iterdir()} == {*make_images.PICTURES, *moving}
     # One changed letter is some 40 pixels. Another FreeType moves the edges of every letter.
     most = 2e-5 if ft2font.__freetype_version__ == DRAWN_WITH else 0.03

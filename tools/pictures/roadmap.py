@@ -1,4 +1,4 @@
-"""The lessons as stops of a road. Titles and questions come from the notebooks, the places from how many there are."""
+"""The lessons as stops of a road. Titles come from the notebooks, the places from how many there are."""
 
 import math
 import textwrap
@@ -9,8 +9,8 @@ from matplotlib.patches import Circle, PathPatch
 from matplotlib.path import Path as Curve
 
 from mhalib.plots import COLOURS
-from tools.notebooks.lessons import QUICK_ROUTE, Lesson, lessons
-from tools.pictures.drawing import INK, SOFT, TINTS, canvas, say
+from tools.notebooks.lessons import QUICK_ROUTE, lessons
+from tools.pictures.drawing import INK, TINTS, canvas, say
 
 ALT = (
     "The lessons as a road with turns: 00 to 06 build the layer, 07 to 09 ask what several heads change, 10 to 12 "
@@ -19,10 +19,10 @@ ALT = (
 )
 WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of the legend, BEND where the road turns
 MOST = 7  # stops in a row
-LEGEND = 0.35  # inches below the last row
+LEGEND, LINE = 0.35, 0.17  # inches below the last row, and from one line of a title to the next
 QUICK = "the quick route: what must be seen, in two hours"
 STOP, PALE_STOP = COLOURS[6], TINTS[0]
-WIDEST = 1.3  # inches between two stops: of a wider text, half would not find room left of the first one
+WIDEST = 1.3  # inches between two stops: of a wider title, half would not find room left of the first one
 
 
 def draw() -> Figure:
@@ -31,31 +31,25 @@ def draw() -> Figure:
     rows = math.ceil(len(stops) / MOST)
     in_row = math.ceil(len(stops) / rows)
     step = min(WIDEST, (WIDTH - 2 * BEND) / (in_row - 1))
-    texts = [written(lesson, step) for lesson in stops]
+    titles = [textwrap.wrap(lesson.title, int(13 * step), break_on_hyphens=False) for lesson in stops]
     heights, y = [], TOP
     for row in range(rows):
         heights.append(y)
-        y += 0.9 + max(0.16 * len(title) + 0.15 * len(asked) for title, asked in texts[row * in_row :][:in_row])
+        y += 0.9 + LINE * max(map(len, titles[row * in_row :][:in_row]))
     figure, axes = canvas(WIDTH, y - 0.3 + LEGEND)
     places = []
     for number in range(len(stops)):
         row, column = divmod(number, in_row)
         places.append((BEND + step * (in_row - 1 - column if row % 2 else column), heights[row]))
     pave(axes, places, in_row)
-    for lesson, place, text in zip(stops, places, texts, strict=True):
+    for lesson, place, title in zip(stops, places, titles, strict=True):
         mark(axes, place, lesson.number, lesson.quick)
-        write(axes, place, *text)
+        for number, line in enumerate(title):
+            say(axes, place[0], place[1] + 0.5 + LINE * number, line, 9, va="baseline", weight="bold")
     at = EDGE / 2, y - 0.3 + LEGEND / 2 - 0.1
     mark(axes, at, "", True, 0.4)
     say(axes, at[0] + 0.2, at[1], QUICK, 9, ha="left")
     return figure
-
-
-def written(lesson: Lesson, step: float) -> tuple[list[str], list[str]]:
-    """Return the lines of the title and of the question that find room between two stops, `step` inches apart."""
-    title = textwrap.wrap(lesson.title, int(13 * step), break_on_hyphens=False)
-    asked = lesson.question.replace("`", "").replace(").", ") .")  # so that a line of code can be broken there
-    return title, textwrap.wrap(asked, int(15.5 * step))
 
 
 def pave(axes: Axes, places: list[tuple[float, float]], in_row: int) -> None:
@@ -79,14 +73,3 @@ def mark(axes: Axes, place: tuple[float, float], number: str, quick: bool, size:
     fill = STOP if quick else PALE_STOP
     axes.add_patch(Circle(place, 0.23 * size, facecolor=fill, edgecolor=STOP, linewidth=1.2, zorder=3))
     say(axes, *place, number, 11, weight="bold", color="white" if quick else INK, zorder=4)
-
-
-def write(axes: Axes, place: tuple[float, float], title: list[str], question: list[str]) -> None:
-    x, y = place
-    y += 0.5
-    for line in title:
-        say(axes, x, y, line, 8.5, va="baseline", weight="bold")
-        y += 0.16
-    for line in question:
-        say(axes, x, y + 0.05, line, va="baseline", color=SOFT)
-        y += 0.15
