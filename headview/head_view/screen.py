@@ -101,7 +101,8 @@ def on_screen(view) -> Screen:
         runs = _runs(view, shown, window, side) if view.mode == "text" else []
         panels.append(Panel(name, _in_sight(pyramid, window), top, shown.signed, labels, cell, runs))
     layers, heads, *_ = about["shape"]
-    small = blocks.small(view.part, view.sample, sides[0]) if layers * heads > 1 else None
+    known = sides[0] != "difference" or blocks.has_differences(view.part)  # of too many there is no difference
+    small = blocks.small(view.part, view.sample, sides[0]) if layers * heads > 1 and known else None
     small_scale, small_tops = (scale, None) if small is None else _scale_of_all(view, small, first.signed)
     own = about["kind"] in ("signed", "positive") and view.values == "weights"  # gradients, scores: whatever it was
     title = _title(view, about, names, lines)

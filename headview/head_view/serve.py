@@ -71,7 +71,7 @@ class Blocks:
         """Return the keys of what a view needs before it can show a part."""
         whole = self.is_whole(number)
         keys = [f"{'whole' if whole else 'overview'} {number} {sample} {side}" for side in self.sides]
-        return keys + [f"overview {number} {sample} difference"] * (whole and len(self.sides) > 1)
+        return keys + [f"overview {number} {sample} difference"] * (whole and self.has_differences(number))
 
     def at_once(self) -> dict[str, Answer]:
         """Return the blocks that a view begins with; what its scores are made of as well where that is little."""

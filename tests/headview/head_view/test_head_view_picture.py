@@ -268,3 +268,10 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             view.save(path)
+
+
+def test_a_difference_of_more_weights_than_are_compared_at_once_is_drawn_without_all_heads(monkeypatch):
+    a, b = some(2, 3, 5, 5), some(2, 3, 5, 5, sharpness=1.0)
+    monkeypatch.setattr("headview.head_view.serve._DIFFERENCES_UP_TO", 100)
+    alone, among = (figure_of(HeadView(a, compare=b, side=side)) for side in ("difference", "a"))
+    assert len(alone.axes) < len(among.axes)
