@@ -1,4 +1,4 @@
-"""The predictions of lesson 12: what sharing saves, where a cache goes wrong, latents and windows."""
+"""The predictions of lesson 12: what sharing saves, where a cache goes wrong, shared layers, latents and windows."""
 
 from mhacourse.prediction import Choose
 
@@ -74,6 +74,23 @@ wrong_from_the_top_left = Choose(
         "all after the first piece": "Each new query is treated as query 0, so it sees only the first key.",
         "none: one query needs no mask": (
             "One query needs no mask, but here it has one, with a single True on the left. So each new token is wrong."
+        ),
+    },
+)
+
+one_cache_for_two_layers = Choose(
+    about="how well models do whose two layers read one cache",
+    right="clearly worse",
+    options={
+        "as well as the others": (
+            "The second layer has queries of its own, and with shared KV heads that was enough. But the keys it reads "
+            "were made before any head had looked, so they do not know the token before them. Under 75 % are right."
+        ),
+        "clearly worse": (
+            "The second layer reads keys that were made before any head had looked, so none knows the token before it."
+        ),
+        "they learn nothing, and guess": (
+            "The keys do know their own token and its position, and with these the models get some answers right."
         ),
     },
 )
