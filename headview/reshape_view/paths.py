@@ -123,6 +123,6 @@ def _mistake(tensor: Tensor, right: Tensor, axes: tuple[str, ...]) -> str:
     index = zip(axes, np.unravel_index(row, tensor.shape[:-1]), tensor.shape, strict=False)
     place = ", ".join(f"{COUNTS[axis]} {i}" for axis, i, size in index if axis != "B" or size > 1)
     return (
-        f"{int(wrong.sum())} of {wrong.numel()} numbers stand where they should not, in {int(rows.sum())} of "
-        f"{len(rows)} rows. For one, the row of {place} holds {holds}; it should hold {should}."
+        f"{int(wrong.sum())} of {wrong.numel()} numbers are in the wrong place, in {int(rows.sum())} of "
+        f"{len(rows)} rows. For example, the row of {place} holds {holds}; it should hold {should}."
     )

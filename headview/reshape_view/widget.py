@@ -103,7 +103,7 @@ class ReshapeView(View):
         figure.alt = (
             f"Reshape, path {self.path!r}, step {self.step} of {len(facts) - 1}: {now['code']}, "
             f"shape {tuple(now['shape'])}, strides {tuple(now['strides'])}, {now['memory']}. {self.chosen} = {sample}"
-            f"token {where['token']}, feature {where['feature']} stands at {place}. {now['mistake']}"
+            f"token {where['token']}, feature {where['feature']} is at {place}. {now['mistake']}"
         ).strip()
         return figure
 

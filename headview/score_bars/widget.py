@@ -68,7 +68,7 @@ class ScoreBars(View):
         return self._rows().softmax(-1)
 
     def figure(self) -> DescribedFigure:
-        """Return the scores of the word that looks, in each head and added up, with the weights that come of them."""
+        """Return the scores of the word that looks, in each head and added up, with the weights that they give."""
         weights, looks = self.weights(), self.tokens[self.query]
         scores = self._rows()
         names = [*self.names, "one head adds both" if len(self.names) == 2 else "one head adds all"]
@@ -76,8 +76,8 @@ class ScoreBars(View):
             f"{name}: {self.tokens[row.argmax()]} {row.max():.2f}" for name, row in zip(names, weights, strict=True)
         ]
         figure = new_figure(
-            f"Scores of {looks!r}, word {self.query}, in {len(names) - 1} heads and in one, and the weights that come "
-            f"of them. Largest weights: {'; '.join(most)}.",
+            f"Scores of {looks!r}, word {self.query}, in {len(names) - 1} heads and in one, and the weights that they "
+            f"give. Largest weights: {'; '.join(most)}.",
             (8.0, 0.6 + 0.24 * len(self.tokens)),
         )
         low, high = scores.min().clamp(max=0).item(), scores.max().clamp(min=0).item()

@@ -50,7 +50,7 @@ def plot_reshape(
         max(cells, 0.22 * max(map(len, title.split("\n")))) + 1.6 for title, cells in zip(sheets, wide, strict=True)
     ]
     told = "; ".join(title.replace("\n", " ") for title in steps)
-    figure = new_figure(f"Where each number stands: {told}.", (0.42 * sum(room), 0.42 * (tallest + 1.6)))
+    figure = new_figure(f"Where each number is: {told}.", (0.42 * sum(room), 0.42 * (tallest + 1.6)))
     panels = np.atleast_1d(figure.subplots(1, len(sheets), width_ratios=room))
     for axes, (title, x), cells, width in zip(panels, sheets.items(), wide, room, strict=True):
         blocks, rows, columns = x.shape

@@ -105,6 +105,6 @@ def test_the_picture_shows_the_present_step_and_the_chosen_number():
             outlines = [p for axes in figure.axes for p in axes.patches if not p.get_fill()]
             assert len(outlines) == len(figure.axes)  # the chosen number, once in each
     view.path, view.step, view.chosen = "fold", 3, 122
-    assert "122 = sample 1, token 2, feature 2 stands at (3, 2, 0)." in view.figure().alt
+    assert "122 = sample 1, token 2, feature 2 is at (3, 2, 0)." in view.figure().alt
     texts = [text.get_text() for text in view.figure().axes[-1].texts]
     assert [text for text in texts if text.startswith("block")] == [f"block {i}" for i in range(4)]

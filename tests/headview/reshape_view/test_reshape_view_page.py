@@ -85,7 +85,7 @@ def test_every_path_tells_where_torch_puts_the_number_and_fits_a_narrow_page(sta
 def test_wrong_places_are_marked_and_told(static_page):
     page = static_page(with_traits(ReshapeView(path="wrong split"), step=1))
     mistake = page.locator(".mistake").inner_text()
-    assert mistake.startswith("! 18 of 24 numbers stand where they should not, in 6 of 8 rows.")
+    assert mistake.startswith("! 18 of 24 numbers are in the wrong place, in 6 of 8 rows.")
     assert told(page).endswith("(0, 1, 1, 0) It should stand at (0, 1, 2, 0), in the dashed frame.")
     marked = pixels(page)
     for _ in range(2):
