@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from joblib import parallel_config
 from torch import nn
 
 from headview import HeadScatter, Survey, capture, survey
@@ -157,6 +158,16 @@ def test_processes_find_what_one_does():
     alone, several = found(TEXTS * 40), found(TEXTS * 40, model=Small, workers=2)
     np.testing.assert_allclose(several.mean["entropy"], alone.mean["entropy"], atol=1e-6)
     assert (several.labels_by_text == alone.labels_by_text).all()
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_finds_what_one_process_does():
+    distributed = pytest.importorskip("distributed")
+    sizes = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**sizes) as cluster, distributed.Client(cluster), parallel_config(backend="dask"):
+        several = found(TEXTS * 40, model=Small, workers=2)
+    for name, values in found(TEXTS * 40).measures.items():
+        np.testing.assert_allclose(several.measures[name], values, atol=1e-6)
 
 
 def test_what_cannot_be_surveyed_is_said_before_anything_is_measured(as_shipped):
