@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 NAMES = {"b": "B", "t": "T|Tq|Tk", "w_q to w_o": "W_[qkvo]"}  # of code, in backticks
-NAMES |= {name: name for name in ("capture", "d_model", "head_dim", "num_heads", "valid_lens")}
+NAMES |= {name: name for name in ("capture", "d_model", "head_dim", "num_heads", "survey", "valid_lens")}
 # Everyday words, of which only some uses mean the entry: behind these words, or in bold print.
 EVERYDAY = {"arm", "claim", "gate", "scale", "split"}
 MEANT = r"(?:(?<=[Tt]he )|(?<=\b[Aa] )|(?<=\ban )|(?<=each )|(?<=every )|(?<=text )|(?<=five )|(?<=wo )|(?<=\*\*))"
@@ -25,9 +25,11 @@ SPELLINGS = {
     "attention map": r"(?<!road )(?<!Road )(?<!colour )(?<!linear )(?:attention )?maps?",
     "broadcast": "broadcast(?:s|ing|ed)?",
     "causal": "causal(?:ly)?",
+    "class token": "class tokens?|registers?",
     "contiguous": r"(?:(?<=is )|(?<=is \*)|(?<=be )|(?<=not ))contiguous",  # of a fused weight it says something else
     "cross-attention": "cross[- ]attention",
     "encoder and decoder": "encoders?|decoders?",
+    "flexattention": "FlexAttention",
     "flops": "FLOPs?",
     "fused layer": r"fused(?: layers?| weights?|(?=\*\* layer| program| `qkv`))",
     "grouped-query attention": "grouped-query(?: attention)?|GQA",
@@ -37,6 +39,7 @@ SPELLINGS = {
     "kernel": r"(?:(?<=Keras )|(?<=Keras' )|(?<=flax )|(?<=flax's )|(?<=\*))kernels?",
     "kv cache": "KV caches?|caches?",
     "layer norm": "layer[- ]norms?",
+    "lead": r"(?<=\*\*)lead(?=\*\*)",  # elsewhere it says something else
     "logits": "logits?",
     "mask": "masks?|masked|masking",
     "merge": "merge[sd]?|merging",
