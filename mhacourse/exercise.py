@@ -134,7 +134,7 @@ class Exercise:
         """Return a right answer."""
         parts = [("code", self._solution_text())]
         if callable(self.answer) and not self.answer.__module__.startswith("mhacourse"):
-            parts.insert(0, ("", f"It stands in the library: {self.answer.__module__}.{self.answer.__name__}"))
+            parts.insert(0, ("", f"The library has it: {self.answer.__module__}.{self.answer.__name__}"))
         parts += [("", self.explanation)] if self.explanation else []
         return Note(f"check.{self.name} · one solution", parts)
 

@@ -136,7 +136,7 @@ def _texts(source: str) -> Iterator[tuple[float, str, OneChange]]:
             start = starts[at.lineno - 1] + at.col_offset
             text[start : start + len(at.id.encode())] = (other if at.id == one else one).encode()
         found.setdefault(
-            bytes(text), (1.2, places[0].lineno, f"with `{one}` and `{other}` exchanged wherever they stand")
+            bytes(text), (1.2, places[0].lineno, f"with `{one}` and `{other}` exchanged wherever they occur")
         )
     for (says, put), places in alike.items():
         places.sort(reverse=True)  # from the end, so that the other places stay where they are
@@ -144,7 +144,7 @@ def _texts(source: str) -> Iterator[tuple[float, str, OneChange]]:
             text = data
             for start, end, _, _ in places:
                 text = text[:start] + put.encode() + text[end:]
-            found.setdefault(text, (places[0][2] + ALIKE, places[-1][3], f"{says}, wherever it stands"))
+            found.setdefault(text, (places[0][2] + ALIKE, places[-1][3], f"{says}, wherever it occurs"))
     lines = source.splitlines()
     for text, (cost, line, says) in found.items():
         yield cost, text.decode(), OneChange(line, says, lines[line - 1].strip())

@@ -56,7 +56,7 @@ NAMED = [
     (MAPS, "x = x / x.shape[-1] ** 0.5\nx.softmax(-1)\nreturn x", "with the result of `x.softmax(-1)` kept"),
     (PAIRS, "z = torch.cat([y, x], -1)\nreturn torch.cat([x, y], -1) @ z.mT", "with `[y, x]` in another order"),
     (PAIRS, "z = torch.cat([x, y], -1)\nreturn z @ z", "with two axes of `z` exchanged"),
-    (TWICE, "return x.softmax(0) * x.softmax(0).log()", "wherever it stands"),
+    (TWICE, "return x.softmax(0) * x.softmax(0).log()", "wherever it occurs"),
     (HIDDEN, "return x.masked_fill(mask, -torch.inf).softmax(-1)", "with `mask` the other way round"),
     (HIDDEN, "return x.masked_fill(~mask, 0).softmax(-1)", "with another number in place of 0"),
     (
