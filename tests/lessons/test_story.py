@@ -13,12 +13,13 @@ from nbformat.v4 import new_code_cell
 from mhacourse import predict
 from mhacourse.prediction import Choose
 from tests.lessons.test_notebooks import BRIEFLY, LESSONS, PATHS, run
-from tools.notebooks.kinds import FOLDED, PROOF, folded, kind, lacks_title, title, visible_lines, words_in
+from tools.notebooks.kinds import FOLDED, PROOF, folded, kind, lacks_title, lines_of, title, visible_lines, words_in
 from tools.notebooks.lessons import QUICK_ROUTE, describe, quick_cells
 from tools.notebooks.plain import COLAB, own_copy
 from tools.notebooks.run import clear, read
 
 MOST_LINES, MEDIAN_LINES, QUICK_MINUTES, ROUNDING = 200, 5, 120, 5
+MOST_FOLDED = 30  # lines of a helper or a proof: VS Code, Colab and GitHub show them in full
 CLAIM = re.compile(r"^\s*claim\(", re.MULTILINE)
 ASKS, REVEALS = re.compile(r"predict\.(\w+)\(\)"), re.compile(r"predict\.(\w+)\.reveal\(\)")
 GOES_ON = re.compile(r"^#{2,6} |^\*\*Predict\b", re.MULTILINE)
@@ -41,10 +42,13 @@ def test_helpers_and_proofs_are_folded_under_a_title_and_a_claim_is_a_proof():
     assert wrong == []
 
 
-def test_the_code_in_sight_is_short():
+def test_the_code_in_sight_is_short_and_so_is_what_some_front_ends_cannot_fold():
     found = {path.name: visible_lines(read(path)) for path in LESSONS}
     long = {name: (sum(lines), median(lines)) for name, lines in found.items()}
     wrong = {name: both for name, both in long.items() if both[0] > MOST_LINES or both[1] > MEDIAN_LINES}
+    for path in LESSONS:
+        own = [cell for cell in read(path).cells if folded(cell) and " imports" not in title(cell)]
+        wrong |= {title(cell): path.name for cell in own if lines_of(cell.source) > MOST_FOLDED}
     assert wrong == {}
 
 
