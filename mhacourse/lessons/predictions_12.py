@@ -84,7 +84,8 @@ one_cache_for_two_layers = Choose(
     options={
         "as well as the others": (
             "The second layer has queries of its own, and with shared KV heads that was enough. But the keys it reads "
-            "were made before any head had looked, so they do not know the token before them. The middle run of ten is under 75 % right."
+            "were made before any head had looked, so they do not know the token before them. The middle run of ten is "
+            "under 75 % right."
         ),
         "clearly worse": (
             "The second layer reads keys that were made before any head had looked, so none knows the token before it."
