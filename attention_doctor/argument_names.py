@@ -50,11 +50,17 @@ def size_of(name: str) -> str | None:
 def widths(module: nn.Module) -> list[int]:
     """Return the numbers of features that a layer may take, the likelier first."""
     said = [value for value in _said(module, "d_model") if isinstance(value, int)]
-    kinds = (nn.Linear, nn.RNNBase)
-    linear = [getattr(m, "in_features", 0) or m.input_size for m in module.modules() if isinstance(m, kinds)]
+    linear = fed(module)
     shapes = [size for p in module.parameters() for size in p.shape]
     order = [*linear[:1], *said, *(size for size, _ in Counter(linear).most_common()), *shapes]
     return [size for size in dict.fromkeys(order) if 1 < size <= 8192][:8]
+
+
+def fed(module: nn.Module) -> list[int]:
+    """Return the numbers of features that its projections, convolutions and recurrent networks take."""
+    sizes = ("in_features", "input_size", "in_channels")
+    found = [vars(m).get(size) for m in module.modules() for size in sizes]
+    return [size for size in found if isinstance(size, int)]
 
 
 def heads_stated(module: nn.Module) -> int | None:

@@ -19,7 +19,15 @@ from attention_doctor.exam import Exam
 from attention_doctor.example import example_of
 from attention_doctor.laws import LAWS, Said, corner, heads, inputs, merge, order
 from attention_doctor.look import Patch
-from attention_doctor.masks import Sight, examine_joined, examine_mask, examine_multiplied, examine_sight, masks_for
+from attention_doctor.masks import (
+    Sight,
+    examine_axes,
+    examine_joined,
+    examine_mask,
+    examine_multiplied,
+    examine_sight,
+    masks_for,
+)
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
@@ -103,6 +111,7 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     promised = call.causal or (patient.docs.causal and call.mask is None and not names.placeless(call.also))
     beyond = next((n for n in _beyond(patient, T) if not outside.fails(patient, patient.tokens(1, n, 0.5))), 0)
     base = examine_sight(exam, promised and not beyond, report)
+    examine_axes(exam, base, report)
     past = base is not None and not bool(base.sees[0].triu(1).any())
     window = int(base.sees[0].sum(-1).max()) % T if past else 0
     for n in dict.fromkeys(([2 * T + 3] if past else []) + [beyond]) if report.ok and not call.lengths else ():
@@ -210,11 +219,12 @@ def _without_steps(exam: Exam) -> Said:
 def _not_by_their_sum(exam: Exam) -> Said:
     """Hold that tokens given twice change no output, where shares are meant to be made, and no order is told."""
     seen, patient, T = exam.first, exam.patient, exam.T
-    meant = (seen.exps or seen.divided or seen.over) and not patient.docs.says(MEANS)
-    if not meant or any(step.q is not None for step in seen.steps) or patient.call.lengths:
+    if any(step.q is not None for step in seen.steps) or patient.call.lengths:
         return None
     if set(seen.over) == {1} and not _beyond(patient, T):
         return "softmax-axis", "a softmax runs over an axis of one number: it gives 1 whatever comes in."
+    if not (seen.exps or seen.divided or seen.over) or patient.docs.says(MEANS):
+        return None
     x = patient.tokens(2, T, 0.5)
     with suppress(Crash):
         out, turned = _last_output(patient, x)

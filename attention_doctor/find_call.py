@@ -135,7 +135,7 @@ class _Search(Tries):
         if names.PACKED.search(name):  # those of queries and of keys are one matter, and no mask of either
             return sum(bool(names.PACKED.search(q.name)) for q in self.named) == 1
         others = any(names.role_of(q.name) in ("context", "keys") for q in self.named[1:])
-        of_others = others and names.OF_OTHERS.search(name)
+        of_others = names.OF_OTHERS.search(name) if others else re.fullmatch("(k|kv|key)_mask", name)
         return bool(of_others or (names.MASK.search(name) and not names.NO_MASK.search(name)))
 
     def _values(self, p: inspect.Parameter, axes: str = "B T d") -> list:
@@ -209,7 +209,8 @@ class _Search(Tries):
         """Return a form that runs with all that is to be known of it; None where it ran by chance."""
         form = replace(form, lengths=self._lengths(form, T))
         of_heads = form.axes == "T d" and {*form.lengths} == {1, self.num_heads}
-        if of_heads or (self.bare and form.lengths == (self.d_model,)):  # it fitted another axis by chance
+        by_chance = names.fed(self.module) if form.axes == "B d T" else [self.d_model] * self.bare
+        if of_heads or form.lengths in [(width,) for width in by_chance]:  # it fitted another axis by chance
             return None
         if self._batch_behind(form, T):
             before, form = form.axes, self._turned(replace(form, axes=BATCH_BEHIND[form.axes]), T)

@@ -174,6 +174,26 @@ def examine_sight(exam: Exam, causal: bool, report: Report) -> Sight | None:
     return found
 
 
+def examine_axes(exam: Exam, base: Sight | None, report: Report) -> None:
+    """Hold that behind attention along one axis of a picture, a second step takes every query equally far."""
+    patient, T, depths = exam.patient, exam.T, {step.depth for step in exam.first.steps}
+    axes = patient.call.axes
+    if base is None or "H" not in axes or "F" in axes or exam.inputs > 1 or depths != {0, 1} or patient.call.pooled:
+        return
+    place, width = torch.arange(T), picture(T)[1]
+    lines = {"row": place // width, "column": place % width}
+    for line, of in lines.items():
+        own = of[:, None] == of
+        if not base.sees[0].equal(own.to(base.sees.dtype)):
+            continue
+        moving = _moving(patient, [patient.tokens(1, T, 0.5)], None, 0, 0.5)
+        seen = torch.stack([moving[:, of == n].float().mean(-1) for n in of.unique()], 1)  # shares of each line
+        least, most = seen.sum(-1).aminmax()
+        if bool(((seen == 0) | (seen == 1)).all()) and least < most:
+            text = f"behind attention along each {line}, some pixels see {least:.0f} and others {most:.0f} {line}s"
+            report.say("mixes-tokens", f"{text}: is the second axis brought next to the features before the reshape?")
+
+
 def _moved_by_later(exam: Exam) -> str:
     """Say how far outputs move with later tokens, where maps hide these: by a gate, a norm, or a convolution."""
     T, patient, early, x = exam.T, exam.patient, exam.T // 2, exam.x[0].clone()

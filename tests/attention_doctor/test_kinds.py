@@ -414,7 +414,7 @@ KINDS = [  # a healthy kind, what spoils it, and the code
 @functools.cache
 def examined(kind):
     torch.manual_seed(0)
-    report = examine(kind(32, 4), 32, 4)
+    report = examine(kind(32, 4), None if kind.__name__.endswith("OfASensor") else 32, 4)
     assert "error of its own" not in str(report)
     return report
 

@@ -293,6 +293,40 @@ class RandomAttention(Whole.Attention):
         return nn.functional.dropout(scores.softmax(-1), 0.1)
 
 
+class Axial(Layer):
+    """Pictures (B, H, W, d_model); each pixel attends along its row, and what comes of that along its column."""
+
+    def lines(self, x):
+        return x.transpose(1, 2)
+
+    def along(self, x):
+        return super().forward(x.flatten(0, 1)).view(x.shape)
+
+    def forward(self, x):
+        B, H, W, d = x.shape
+        x = x + self.along(x)
+        columns = self.along(self.lines(x).reshape(B, W, H, d))
+        return x + (columns.transpose(1, 2) if self.upright else columns.reshape(x.shape))
+
+    upright = True
+
+
+class OfASensor(Layer):
+    """Six channels, a convolution, an LSTM; one score for each moment pools them."""
+
+    axis = 1
+
+    def more(self):
+        del self.W_k, self.W_v
+        self.conv, self.score_of = nn.Conv1d(6, self.d_model, 3, padding=1), nn.Linear(self.d_model, 1)
+        self.lstm = nn.LSTM(self.d_model, self.d_model, batch_first=True)
+
+    def forward(self, signal):
+        x, _ = self.lstm(self.conv(signal.mT).mT)
+        weights = self.score_of(self.W_q(x).tanh()).softmax(self.axis)  # (B, T, 1)
+        return self.W_o((weights * x).sum(1))
+
+
 class OfThree(Layer):
     """Cross-attention; keys and values are handed over one by one."""
 
@@ -356,6 +390,8 @@ LIBRARIES = [  # a healthy kind, what spoils it, and the code
     ),
     (OfThePast, {"before": lambda self, T: torch.ones(T, T).triu(-2).bool()}, "future-leak"),
     (GatedBag, {"axis": 2}, "softmax-axis"),
+    (OfASensor, {"axis": 2}, "softmax-axis"),
+    (Axial, {"lines": lambda self, x: x, "upright": False}, "mixes-tokens"),
     (OfThree, {"of": lambda self, query, key, value: (query, query, query)}, "input-ignored"),
     (OfMemory, {"end": True}, "key-unused"),
     (KeepsFour, {"forgets": True}, "cache-differs"),
