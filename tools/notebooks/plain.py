@@ -12,6 +12,7 @@ import json
 import mimetypes
 import posixpath
 import re
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -149,7 +150,7 @@ def _fold_answers(cells: list[dict]) -> None:
     next text is folded, without the question with which it may end.
     """
     revealed = asked = False
-    for cell, below in zip(cells, [*cells[1:], None], strict=True):
+    for cell, below in zip_longest(cells, cells[1:]):
         source = _source(cell)
         if cell["cell_type"] == "code":
             if ".reveal()" in source:

@@ -20,7 +20,7 @@ ALT = (
 WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of the legend, BEND where the road turns
 MOST = 7  # stops in a row
 LEGEND, LINE = 0.35, 0.17  # inches below the last row, and from one line of a title to the next
-QUICK = "the quick route: what must be seen, in two hours"
+QUICK = "the quick route: the essentials, in two hours"
 STOP, PALE_STOP = COLOURS[6], TINTS[0]
 WIDEST = 1.3  # inches between two stops: of a wider title, half would not find room left of the first one
 
