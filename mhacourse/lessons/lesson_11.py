@@ -454,7 +454,7 @@ _WHOLE = _two_ways("left whole", "cut")
 cut_heads = Exercise(
     task=(
         "Write cut_heads(W_q, W_k, W_v, W_o, keep). The weights are stored as in nn.Linear: W_q, W_k and W_v are "
-        "(num_heads * head_dim, d_model), and W_o is (d_model, num_heads * head_dim). keep, (num_heads,), is boolean "
+        "(num_heads * head_dim, d_model), and W_o is (d_model, num_heads * head_dim). keep is (num_heads,), boolean, "
         "and True for each head that stays. Return the four weights of a layer with only these heads."
     ),
     answer=cut_heads_solution,

@@ -245,9 +245,10 @@ def _share_cases():
 
 mean_share = Exercise(
     task=(
-        "Write mean_share(weights, mask). weights, (B, num_heads, Tq, Tk), is 0 wherever mask, (B, Tq, Tk), is False. "
-        "For each head and key, return the mean weight over all queries that may see that key, (num_heads, Tk). Pool "
-        "the queries of all samples, so that each query counts once. A key that no query may see gets 0."
+        "Write mean_share(weights, mask). weights is (B, num_heads, Tq, Tk), mask is (B, Tq, Tk), and where mask is "
+        "False, weights is 0. For each head and key, return the mean weight over all queries that may see that key: "
+        "(num_heads, Tk). Pool the queries of all samples, so that each query counts once. A key that no query may "
+        "see gets 0."
     ),
     answer=mean_share_solution,
     plain=(_mean_share_by_steps,),

@@ -79,7 +79,7 @@ wrong_from_the_top_left = Choose(
 )
 
 one_cache_for_two_layers = Choose(
-    about="how well models do whose two layers read one cache",
+    about="how well models do when their two layers read one cache",
     right="clearly worse",
     options={
         "as well as the others": (

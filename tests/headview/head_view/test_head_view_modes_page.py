@@ -25,11 +25,16 @@ def views_of(page):
 
 
 def colours_of(view, run=0):
-    """The background of each token of a run, as (tokens, 3)."""
+    """The background of each token of a run after the next frame, as (tokens, 3)."""
     texts = (
         view.locator(".run")
         .nth(run)
-        .evaluate("(run) => [...run.children].map((e) => getComputedStyle(e).backgroundColor)")
+        .evaluate(
+            """async (run) => {
+                await new Promise(requestAnimationFrame);
+                return [...run.children].map((e) => getComputedStyle(e).backgroundColor);
+            }"""
+        )
     )
     return np.array([[int(part) for part in re.findall(r"\d+", text)[:3]] for text in texts])
 
