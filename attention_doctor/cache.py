@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple, get_args, get_type_hints
 
 import torch
@@ -164,6 +165,33 @@ class Generating:
             yield Way()
             yield from (Way(maker=name) for name in dir(type(target)) if MAKES.search(name) and not self.call.masks)
 
+    def replay(self, way: Way, ends: Sequence[int]) -> str:
+        """Return what was done with the cache, for `example`, as far as it goes without `memory` or what was made."""
+
+        def function(name: str, part: object) -> list[str]:
+            call = replace(self.call, also=self.call.also | also, mask=None, output=part)
+            text = "\n".join(call.as_function(len(ends)))
+            return ["", *text.replace("attend(x, mask=None)", f"{name}(x)").replace("layer(", "cached(").split("\n")]
+
+        place = "torch.arange(start, end)"
+        flat = [n for n in self.places if self.flat or n.startswith("cache")]
+        also = {n: Filler(place if n in flat else f"{place}.expand(len(x), -1)") for n in self.places}
+        also |= dict.fromkeys(self.starts, Filler("start")) | dict.fromkeys(self.flags, True)
+        also |= {way.name: Filler("past")} if way.name else {}
+        lines = [
+            "import copy",
+            *function("new", 0 if way.path and self.call.output is None else self.call.output),
+            *(function("kept", way.path) if way.path else []),
+            "",
+            f"cached, past = copy.deepcopy(layer), {way.seed and way.seed.text}",
+            f"x = torch.randn(B, {ends[-1]}, x.shape[-1]).to(x)",
+            f"for start, end in {[*pairwise((0, *ends))]}:",
+            "    off = (new(x[:, start:end]) - attend(x[:, :end])[:, start:]).abs().max()",
+            '    assert off < 1e-3, f"tokens {start} to {end - 1} differ from the full pass by {off:.2g}"',
+            *["    past = kept(x[:, start:end])"] * bool(way.path),
+        ]
+        return "\n".join(lines)
+
     def outcome(self, way: Way, ends: Sequence[int]) -> tuple[list[float], Tensor, int]:
         """Return how far each further piece is from the full pass, the first difference that is wrong, and its place.
 
@@ -233,6 +261,7 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, own: Ma
                 if at_once:
                     text = "two new tokens at once differ from the full pass, one at a time does not"
                     text = f"{text} (by {amount(difference)}): is a causal mask used with the cache?"
+                    patient.generated = layer.replay(way, ends)
                     report.say("cache-differs", text)
                 return None
             best = best or (layer, way, difference, at)
@@ -259,6 +288,7 @@ def caches_as_the_full_pass(patient: Patient, window: int, causal: bool, own: Ma
     text = f"{n} tokens, then one at a time with the cache {where}: the output of token {at} (counted from 0)"
     seen, whole = (listed(tokens, at if window else n) for tokens in (cached, full))
     why = "" if cached == full else f"; the new token sees {seen}, in the full pass {whole}"
+    patient.generated = layer.replay(way, ends)
     return report.say("cache-differs", f"{text} differs from the full pass by up to {amount(difference)}{why}.")
 
 

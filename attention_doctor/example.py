@@ -1,8 +1,8 @@
 """The failing example of a finding: what was seen is replayed in plain torch, and executed before it is shown.
 
 A replay calls the layer twice, with a token changed, another mask, in another order, and compares. `REPLAYS` says which
-may show which code; the first that fails on the layer is the example, and where none does, there is none: a wrong
-scale, say, is seen inside alone.
+may show which code, some of them by the operations inside; the first that fails on the layer is the example, and where
+none does, there is none. How tokens came one after another only `cache` knows; it leaves its replay with the patient.
 """
 
 from collections.abc import Iterator
@@ -66,6 +66,87 @@ attend(x).square().sum().backward()
 dead = [name for name, p in layer.named_parameters() if p.requires_grad and p.grad is None]
 assert not dead, f"no gradient reaches {dead}"
 """
+WATCHED = """
+done = []  # the name of each operation, its arguments, its result
+
+class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        out = operation(*args, **kwargs or {})
+        done.append((operation.__name__.split(".")[0], args, out))
+        return out
+
+with Watch(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+    attend(x)
+soft = [(args[0], out) for name, args, out in done if "softmax" in name]
+"""
+PRODUCTS = f"""
+{WATCHED.strip()}
+at = next(n for n, (name, _, _) in enumerate(done) if "softmax" in name)
+q, k = [args for name, args, _ in done[:at] if name == "bmm"][-1]  # (maps, T, head_dim), (maps, head_dim, T)
+weights, v = [args for name, args, _ in done[at:] if name == "bmm"][0]  # (maps, T, T), (maps, T, head_dim)
+"""
+SOFTMAX_OF_SHARES = """
+shares = [scores for scores, _ in soft if scores.min() >= 0 and (scores.sum(-1) - 1).abs().max() < 1e-5]
+assert not shares, "what a softmax is given sums to 1 already"
+"""
+FACTOR = """
+times = {}  # by what a tensor was multiplied since its projection
+for name, args, out in done:
+    of = [one for one in args if isinstance(one, torch.Tensor) and one.ndim]
+    factor = times.get(id(of[0]), 1.0) if of and name not in ("mm", "addmm") else 1.0
+    if name == "bmm":
+        factor, head_dim = factor * times.get(id(of[1]), 1.0), of[0].shape[-1]
+    if name.strip("_") in ("mul", "div") and len(of) == 1:
+        number = float(next(one for one in args if one is not of[0]))
+        factor *= number if "mul" in name else 1 / number
+    times[id(out)] = factor
+    if "softmax" in name:
+        break
+assert abs(factor * head_dim**0.5 - 1) < 0.01, f"scores are q·k times {factor:.4g}, with head_dim = {head_dim}"
+"""
+SUMS = """
+sums = weights.sum(-1)
+assert (sums - 1).abs().max() < 0.01, f"the weights of a query sum to {sums.min():.2f} to {sums.max():.2f}"
+"""
+COUNTED = """
+maps = sum(weights.numel() for _, weights in soft) / (B * T * T)
+assert maps == {heads}, f"{maps:g} maps a sample, and {heads} heads stated"
+"""
+TWINS = """
+maps = torch.cat([weights.view(B, -1, T * T) for _, weights in soft], 1)  # (B, heads, T * T)
+off = (maps[:, :, None] - maps[:, None]).abs().amax((0, -1)) + torch.eye(maps.shape[1])
+assert off.min() > 1e-6, f"heads {divmod(int(off.argmin()), len(off))} have the same map"
+"""
+SILENT = """
+attend(x).square().sum().backward()
+linear = [(name, m.weight.grad) for name, m in layer.named_modules() if isinstance(m, torch.nn.Linear)]
+silent = [name for name, grad in linear if grad is not None and not grad.any(1).all()]
+assert not silent, f"no gradient reaches some rows of {silent}"
+"""
+SHARING = """
+keys, values = ((rows[:, None] - rows).abs().amax((-2, -1)) < 1e-6 for rows in (k, v))
+assert torch.equal(keys, values), "maps that share their keys do not share their values, or the other way round"
+"""
+EQUAL = f"""
+x = x[:1, :1].repeat(B, T, 1)
+{WATCHED.strip()}
+scores = soft[0][0].reshape(-1, T, T)  # of equal tokens
+scores = (scores - scores.diagonal(0, -2, -1)[..., None]).nan_to_num(0.0)
+"""
+DISTANCES = """
+lines = [scores.diagonal(at, -2, -1) for at in range(1 - T, T)]
+off = max((line.amax(-1) - line.amin(-1)).max() for line in lines)
+assert off < 1e-4, f"scores of equal tokens at one distance differ by {off:.2g}"
+"""
+UPHILL = """
+assert not (scores[:, -1].diff() < 0).all(), "the farther a key of equal tokens, the larger its score"
+"""
+EVEN = """
+assert scores.abs().max() > 1e-5, "scores of equal tokens are the same wherever they stand"
+"""
+ALIKE = """
+assert not (scores - scores[0]).abs().max() < 1e-5, "for equal tokens all heads have the same scores"
+"""
 OTHERS = "before = attend(x)\nattend(torch.randn_like(x))\nattend(torch.randn(B + 1, T - 1, x.shape[-1]))"
 OTHER_SAMPLE, LATER = changed("sample 0", "0", "1:"), changed("the last token", ":, -1", ":, :-1")
 OPEN = "mask = torch.ones(B, T, T, dtype=torch.bool)"
@@ -75,9 +156,10 @@ TWICE = compared("each token twice halves its weights", "attend(torch.cat([x, x]
 AGAIN = "the same call again gives another answer"
 DRAWN = "a, b, c = torch.randn(3, *x.shape)"
 UNREAD = "another input changes nothing"
+SHAPE = "out = attend(x)\nassert out.shape[:2] == x.shape[:2], f'{tuple(x.shape)} gave {tuple(out.shape)}'"
 REPLAYS = {
     "crash": ["attend(x)", "mask = {mask}\nattend(x, mask=mask)", "attend(x[:1])"],
-    "shape": ["out = attend(x)\nassert out.shape[:2] == x.shape[:2], f'{tuple(x.shape)} gave {tuple(out.shape)}'"],
+    "shape": [SHAPE, f"x = x[:1]\n{SHAPE}"],
     "not-finite": ["assert attend(x).isfinite().all(), 'NaN or infinity without any mask'"],
     "not-deterministic": [compared(AGAIN, "attend(x)", "attend(x)"), compared(AGAIN, "attend(x)", "before", OTHERS)],
     "mutates-input": [UNHARMED.replace("{mask}", "x").replace(", mask=given", ""), UNHARMED],
@@ -86,12 +168,17 @@ REPLAYS = {
     "mixes-tokens": [ORDER, HIDDEN, LATER],
     "mixes-tokens-on-merge": [ORDER, HIDDEN, LATER],
     "softmax-axis": [TWICE, HIDDEN, OTHER_SAMPLE],
-    "no-softmax": [TWICE],
+    "softmax-twice": [WATCHED + SOFTMAX_OF_SHARES],
+    "no-softmax": [TWICE, PRODUCTS + SUMS],
+    "wrong-scale": [WATCHED + FACTOR, PRODUCTS + SUMS],
     "key-unused": [changed("the last token", ":, -1", ":, :-1", "> 1e-6")],
     "future-leak": [LATER],
     "open-mask-differs": [compared("a mask that hides nothing", "attend(x, mask=mask)", "attend(x)", OPEN), HIDDEN],
     "nan-on-empty-row": [EMPTY_ROW],
     "dead-parameters": [DEAD],
+    "heads-unused": [WATCHED + COUNTED, WATCHED + TWINS, SILENT],
+    "groups-differ": [PRODUCTS + SHARING],
+    "positions-not-relative": [EQUAL + seen for seen in (DISTANCES, EVEN, ALIKE, UPHILL)],
     "input-ignored": [
         compared(UNREAD, "attend(x, a)", "attend(x, b)", DRAWN, "> 1e-6"),
         compared(UNREAD, "attend(x, a, b)", "attend(x, a, c)", DRAWN, "> 1e-6"),
@@ -106,12 +193,14 @@ def example_of(code: str, patient: Patient) -> tuple[str, str] | None:
     forms = [form for forms in each for form in [f for f in forms if f.kind == forms[0].kind][:4]]
     docs, causal = patient.docs, patient.call.causal or patient.docs.causal or code == "future-leak"
     not_for_it = [ORDER] * (not docs.code or docs.says(PLACES)) + [LATER] * (not causal)
+    replays = [replay for replay in REPLAYS.get(code, [patient.generated]) if replay not in not_for_it]
     for tokens in dict.fromkeys((4, 7, *patient.call.lengths)):
-        for replay in [replay for replay in REPLAYS.get(code, ()) if replay not in not_for_it]:
+        for replay in replays:
             for form in forms if "mask=" in replay else [None]:
                 for mask in SHOWN.get(form.shows, MASKS) if "{mask}" in replay else [""]:
                     fresh = (patient.unused() or patient).with_mask(form)
-                    body = _written(replay.replace("{mask}", MASKS.get(mask, "")), fresh, tokens)
+                    text = replay.replace("{mask}", MASKS.get(mask, "")).replace("{heads}", str(patient.num_heads))
+                    body = _written(text, fresh, tokens)
                     if (message := _fails(fresh.call, code, body)) is not None:
                         return "\n".join([*_making(patient), *body]) + "\n", message
     return None

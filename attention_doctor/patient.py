@@ -44,6 +44,7 @@ class Patient:
         self.last = ""  # what the last call was given
         self.written: dict[str, str] = {}  # what the layer wrote into -> by how much
         self.stateful = False  # whether a call changes what a later one sees; then each look is at a fresh copy
+        self.generated = "pass"  # the replay of what a cache did wrong
         self.notes: list[str] = []  # what is uncertain about how it is called
         self.told = False  # whether whoever asks stated the number of heads
         numbers = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(()))
