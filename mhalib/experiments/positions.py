@@ -114,7 +114,7 @@ def positions_from_mask(valid: Bool[Tensor, "batch tokens"]) -> Int[Tensor, "bat
     Raises:
         TypeError, ValueError: the mask is not boolean, or not `(B, T)`.
 
-    Taught in notebook 13.
+    Taught in notebook 19.
     """
     check_boolean("valid", valid)
     if valid.ndim != 2:

@@ -18,7 +18,7 @@ from tools.notebooks.which import lesson_files, notebook_files, other_files
 from tools.site.slides import SLIDE_TYPES
 
 PATHS, LESSONS, OTHERS = notebook_files(NOTEBOOKS), lesson_files(NOTEBOOKS), other_files(NOTEBOOKS)
-LONG_TRAININGS = ("05", "07", "09", "10", "11", "12", "13", "14", "17", "18")  # `make test-all` runs these whole
+LONG_TRAININGS = ("05", "07", "09", "10", "11", "12", "13", "14", "17", "18", "19")  # `make test-all` runs these whole
 ANOTHER_SEED = 1000  # `make harden ONLY=seeds` tries ten, on all cells
 MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:home|Users|root|tmp|private|work|opt|usr)/|\b[A-Z]:\\\\|ipykernel_\d")
 

@@ -14,7 +14,7 @@ from tools.pictures.drawing import INK, TINTS, canvas, say
 
 ALT = (
     "The lessons as a road with turns: 00 to 06 build the layer, 07 to 09 ask what several heads change, 10 to 12 "
-    "look at trained heads, 13 to 18 at positions, trouble, tests, reasons, and a real model. "
+    "look at trained heads, 13 to 19 at positions, trouble, tests, reasons, and models in use. "
     f"The quick route: {', '.join(QUICK_ROUTE[:-1])} and {QUICK_ROUTE[-1]}."
 )
 WIDTH, TOP, EDGE, BEND = 9, 0.5, 0.7, 1.28  # inches; EDGE is left of the legend, BEND where the road turns
