@@ -104,12 +104,12 @@ CONTEXT = re.compile(
     r"^(context|encoder_hidden_states|encoder_outputs?|key_value_states|memory|x_kv|kv_input|kv_states|cond|mem|xa)$"
 )
 MASK = re.compile(
-    r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|attn_bias|attention_bias|^adj|padding|"
+    r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|^lens?_|attn_bias|attention_bias|^adj|padding|"
     r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pad$|pad_|_pad$|^bias$|^m$|^is_(pad|token|word)|^present$|^real$|^observed$|^cu_|^ptr$"
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
-    r"cross|context|logit|^(k|kv|key|q|query)_mask|_ids$|causal|max_|^seq_len|^rel|window"
+    r"cross|context|logit|_ids$|causal|max_|^seq_len|^rel|window"
 )
 OF_OTHERS = re.compile(r"(memory|encoder|context|cross|kv|key|src)\w*(mask|len|pad|valid)")  # keys of another input
 CACHE = re.compile(r"past|cache|incremental|^prev(ious)?_(kv|state|key)s?|^kv_(store|state)", re.IGNORECASE)

@@ -135,7 +135,7 @@ class _Search(Tries):
         if names.PACKED.search(name):  # those of queries and of keys are one matter, and no mask of either
             return sum(bool(names.PACKED.search(q.name)) for q in self.named) == 1
         others = any(names.role_of(q.name) in ("context", "keys") for q in self.named[1:])
-        of_others = names.OF_OTHERS.search(name) if others else re.fullmatch("(k|kv|key)_mask", name)
+        of_others = others and names.OF_OTHERS.search(name)
         return bool(of_others or (names.MASK.search(name) and not names.NO_MASK.search(name)))
 
     def _values(self, p: inspect.Parameter, axes: str = "B T d") -> list:

@@ -384,13 +384,14 @@ def _meant(ran: list[Tried], said: str | None) -> Tried:
 
 def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
     """Return what a layer does with a mask of this form."""
-    call = exam.patient.call
+    call = exam.patient.call  # where it wants this mask, one of a form that was guessed was given at first
+    given = form.name in call.also or (call.mask is not None and call.mask.name == form.name)
     free = sight(exam, torch.ones(exam.B, exam.T, exam.T, dtype=torch.bool), form)
     if base is not None and free is not None and base.inside == free.inside:
         more = free.sees & ~base.sees
         if bool(more.any()):
             form = replace(form, always=True)  # it takes the place of one that the layer makes by itself
-            if form.name in call.also or (call.mask is not None and call.mask.name == form.name):
+            if given:
                 return Tried(form, "", "what hides later tokens is what was made up for it", hid=False)
             if form.shows in ("keys", "prefix") and not exam.patient.docs.says(PREFIX):
                 text = f"with a mask over the keys it hides no later token: {cells(more, free)}."
@@ -413,7 +414,7 @@ def _try(exam: Exam, form: Mask, base: Sight | None) -> Tried:
         if code:
             return Tried(form, code, f"mask '{name}', T={exam.T}: {evidence}.", leaks)
         hid |= bool((~mask & before.sees & ~found.sees).any())
-    if not replaces and exam.patient.differ(free.out, exam.first.out) and free.sees.equal(base.sees):
+    if not (replaces or given) and exam.patient.differ(free.out, exam.first.out) and free.sees.equal(base.sees):
         off = amount(free.out - exam.first.out)
         text = f"a mask that hides nothing changes the outputs by up to {off}."
         return Tried(form, "open-mask-differs", text, 0, hid)
@@ -432,10 +433,11 @@ def _another_reading(exam: Exam, form: Mask, mask: Tensor, free: Sight, found: S
     others = [n for n, forms in call.masks.items() if n != form.name]
     if call.stated:
         return ""
-    if form.shows in ("keys", "prefix") and exam.inputs > 1 and not bool(of_tokens.all()):
+    of_queries = re.search("^(q|query|tgt|target)_|_q$", form.name or "") is not None
+    if form.shows in ("keys", "prefix") and (of_queries or exam.inputs > 1) and not bool(of_tokens.all()):
         same = (found.out - free.out).abs().amax(-1) <= patient.rounding(free.out)
-        of_keys = any(OF_OTHERS.search(other or "") for other in others)  # there is one for these
-        if bool(same[of_tokens].all()) and (of_keys or not bool(found.out[~of_tokens].any())):
+        of_queries |= any(OF_OTHERS.search(other or "") for other in others)  # there is one for keys
+        if bool(same[of_tokens].all()) and (of_queries or not bool(found.out[~of_tokens].any())):
             return "it hides queries, and no keys"
     together = patient.calling(replace(call, also=call.also | {n: replace(form, name=n).open for n in others}))
     before, after = (exam.look(mask=each, form=form).steps for each in (torch.ones_like(mask), mask))

@@ -15,7 +15,7 @@ from attention_doctor import adapt, examine
 from attention_doctor.docs import Docs
 from mhalib import MultiHeadAttention
 from tests.helpers import layers_calls, layers_guessed
-from tests.helpers.layers_base import Layer
+from tests.helpers.layers_base import Layer, varied
 from tests.helpers.layers_healthy import Blocked, Dropout, RankFour, ReturnsDict, TimeFirst
 
 
@@ -126,6 +126,10 @@ def test_how_it_is_called_is_said_in_a_line_that_can_be_pasted(layer, said):
         ("OneSizeOfWindow", "adapt(layer, mask=None)", "takes 32 only"),
         ("ClassInFront", "adapt(layer, mask=None)", ""),
         ("TwoPaddings", "mask_over='keys'", ""),
+        ("LengthsOfBoth", "mask_name='len_k'", "len_q: it hides queries, and no keys"),
+        ("MasksOfBoth", "mask_name='k_mask'", "q_mask: it hides queries, and no keys"),
+        ("WantsToBeToldWhatToHide", "mask='blocked'", ""),
+        ("Question", "mask_name='q_mask'", ""),
         ("OwnForward", "mask_name='src_key_padding_mask'", ""),
     ],
 )
@@ -135,6 +139,11 @@ def test_a_call_of_which_names_say_little_is_found_step_by_step_and_nothing_is_s
     torch.manual_seed(0)
     report = examine(getattr(layers_guessed, kind)(48, 4))
     assert report.ok and said in report.called_as and not_examined in str(report), report
+
+
+def test_a_mask_of_the_question_is_examined_though_its_name_may_say_query():
+    inverted = varied("Inverted", layers_guessed.Question, real=lambda self, words: ~words)
+    assert examine(inverted(48, 4)).codes == ["mask-inverted"]
 
 
 def test_numbers_of_a_batch_that_nobody_knows_do_not_hide_what_none_of_them_explains():

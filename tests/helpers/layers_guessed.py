@@ -87,6 +87,39 @@ class TwoPaddings(Reader):
         return self.reads(film, words, pairs > 0) * film_valid[..., None]
 
 
+class LengthsOfBoth(Reader):
+    """How many queries and how many keys are real."""
+
+    def forward(self, q, kv, len_q, len_k):
+        q_real, k_real = (torch.arange(q.shape[1]) < lens[:, None] for lens in (len_q, len_k))
+        return self.reads(q, kv, k_real[:, None]) * q_real[..., None]
+
+
+class MasksOfBoth(Reader):
+    """A mask for the tokens as queries, and one for them as keys."""
+
+    def forward(self, x, q_mask=None, k_mask=None):
+        out = self.reads(x, x, None if k_mask is None else k_mask[:, None])
+        return out if q_mask is None else out * q_mask[..., None]
+
+
+class WantsToBeToldWhatToHide(Reader):
+    """A mask that is no option, and in it True is for what is not there; but this is not said of it."""
+
+    def forward(self, x, mask):
+        return self.reads(x, x, ~mask[:, None])
+
+
+class Question(Reader):
+    """A picture that reads a question; q_mask is True for its words."""
+
+    def real(self, words):
+        return words
+
+    def forward(self, cells, question, q_mask):
+        return cells + self.reads(cells, question, self.real(q_mask)[:, None])
+
+
 class OwnForward(nn.MultiheadAttention):
     """Torch's layer with another forward."""
 
