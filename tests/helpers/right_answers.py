@@ -157,6 +157,9 @@ RIGHT = {
         lambda text: torch.tensor([[row[:i].count(name) for i, name in enumerate(row)] for row in text.tolist()]),
         lambda text: (text[:, :, None] == text[:, None]).cumsum(1).diagonal(0, 1, 2) - 1,
     ],
+    "last_real": [lambda hidden, real: torch.stack([h[r][-1] for h, r in zip(hidden, real, strict=True)])],
+    "prefix_mask": [lambda prefix, T: torch.arange(T) <= torch.arange(T)[:, None].maximum(prefix[:, None, None] - 1)],
+    "rounding_or_bug": ["bdf", ["F", "B", "D"], {"B", "D", "F"}],
     "rows_to_neighbours": [lambda w, h: w[torch.arange(len(w)).view(h, 2, -1).mT.flatten()]],
     "turned_pairs": [turned_as_complex],
 }

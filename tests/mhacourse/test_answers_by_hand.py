@@ -42,6 +42,18 @@ NAMED = [
     ("sees_the_future", "Blind further ahead", two_tokens),
     ("induction", "Not the query itself", lambda maps, tokens: looked_up(maps, tokens, last=1)),
     ("cache_size", "Rounded", [201.3e6, 50.3e6]),
+    (
+        "last_real",
+        "Counted, not looked up",
+        lambda h, real: torch.stack([h[b, sum(r) - 1] for b, r in enumerate(real)]),
+    ),
+    ("last_real", "The last column", lambda h, real: h.unbind(1)[-1]),
+    (
+        "prefix_mask",
+        "One key too many",
+        lambda n, T: torch.ones(T, T).tril() + (torch.arange(T) <= n[:, None, None]) > 0,
+    ),
+    ("prefix_mask", "Only causal", lambda n, T: torch.ones(T, T).tril().bool().repeat(len(n), 1, 1)),
     ("quiet_softmax", "Overflow", lambda s: s.exp() / s.exp().sum(-1, keepdim=True).add(1)),
 ]
 
