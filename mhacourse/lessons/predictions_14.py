@@ -100,6 +100,19 @@ largest_normed_score = Number(
     other="Two vectors of length √6 have a product of at most 6, and that is then divided by √6.",
 )
 
+scores_below_three = Choose(
+    about="which of three ways keeps all scores below 3 at rate 0.3",
+    right="only QK-norm with the cap",
+    options={
+        "all three": "A cap leaves the scores before it free to grow, and so does a second map.",
+        "only QK-norm with the cap": "The norm bounds the scores. A cap bounds only what the softmax gets to see.",
+        "only the cap of 50, with or without QK-norm": (
+            "Scores beyond the cap all become nearly 50. Before it, nothing holds them back."
+        ),
+        "only differential heads": "Each of the two maps has its own softmax, whose scores may grow without bound.",
+    },
+)
+
 rows_with_nan = Choose(
     about="how many of 1,024 rows are NaN in float16, when the product comes before the division",
     right="some, fewer than 60",
