@@ -126,6 +126,18 @@ cls_arrives = Choose(
     },
 )
 
+rows_for_a_sentence = Choose(
+    about="which single rows of MiniLM's last layer do nearly as well as the mean of all rows",
+    right="those of [CLS] and [SEP]",
+    options={
+        "none": "Training the mean shapes each row in it, and each row has seen the whole sentence.",
+        "only that of [CLS]": "That of [SEP] does as well: it, too, has nothing of its own to say.",
+        "those of [CLS] and [SEP]": (
+            "Each row has seen the whole sentence, and these two have no word of their own to speak for."
+        ),
+    },
+)
+
 encoder_maps = Choose(
     about="which of its maps nn.TransformerEncoder hands out",
     right="none of them",
