@@ -1,11 +1,14 @@
-"""The table of lesson 12 says of each model what its configuration says; the buckets of lesson 13 are T5's."""
+"""What 12 says of models is what their configurations say, 13 has T5's buckets, and masks do what 19 says of them."""
 
 import math
 import re
+import shutil
 from collections import Counter
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tools.notebooks.run import NOTEBOOKS, read
 
@@ -77,3 +80,45 @@ def test_the_buckets_of_lesson_13_are_those_of_t5():
     distance = torch.arange(2000)
     theirs = t5.T5Attention._relative_position_bucket(-distance, bidirectional=False)
     assert names["bucket"](distance).equal(theirs)
+
+
+def test_a_mask_of_ones_joins_the_causal_mask_of_transformers_and_one_with_four_axes_replaces_it():
+    transformers = pytest.importorskip("transformers")
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 50,
+    }
+    tokens = torch.randint(50, (1, 24), generator=torch.Generator().manual_seed(0))
+    other = tokens.clone()
+    other[:, 12] = (other[:, 12] + 1) % 50
+    early = {}  # for each model and each mask: do tokens move that come before the changed one?
+    for kind in ("gpt2", "llama", "qwen3", "mistral"):
+        model = transformers.AutoModelForCausalLM.from_config(transformers.CONFIG_MAPPING[kind](**sizes)).eval()
+        for mask in (torch.ones(1, 24), torch.ones(1, 1, 24, 24, dtype=torch.bool)):
+            with torch.no_grad():
+                moved = model(other, attention_mask=mask).logits - model(tokens, attention_mask=mask).logits
+            early[kind, mask.ndim] = moved[:, :12].abs().max().item() > 1e-5
+    assert early == {(kind, axes): axes == 4 for kind, axes in early}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_a_block_mask_of_other_texts_is_right_until_it_is_compiled():
+    if not shutil.which("g++"):
+        pytest.skip("torch.compile needs a compiler of C++")
+    q, k, v = torch.randn(3, 1, 4, 256, 16, generator=torch.Generator().manual_seed(0))
+    text = torch.arange(256) // 128
+
+    def rule(sample, head, query, key):
+        return (query >= key) & (text[query] == text[key])
+
+    blocks = create_block_mask(rule, None, None, 256, 256, device="cpu", BLOCK_SIZE=32)
+    text[:] = (torch.arange(256) + 60) // 128
+    mask = (text[:, None] == text) & torch.ones(256, 256).tril().bool()
+    wanted, off = F.scaled_dot_product_attention(q, k, v, attn_mask=mask), []
+    for attention in (flex_attention, torch.compile(flex_attention)):
+        off.append(((attention(q, k, v, block_mask=blocks) - wanted).abs().max() / wanted.abs().max()).item())
+    assert off[0] < 1e-5 and off[1] > 0.5
