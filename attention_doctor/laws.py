@@ -637,6 +637,9 @@ def positions(exam: Exam, j: int) -> Said:
         ({"slopes"}, not even and alike, "all heads have one slope; in ALiBi each has its own."),
         ({"slopes"}, not even and rising, "the farther a key, the larger its score; a slope takes away for distance."),
     ]  # fmt: skip
+    if unnamed and even and _by_head(exam, j):
+        told = "queries of head h are turned h times as far as those of head 1, and wherever they stand alike"
+        return "positions-not-relative", f"{T} equal tokens: {told}: an angle goes by the axis of the heads."
     if unnamed and (even or stretched or moved):
         return "its positions", "queries and keys are multiplied by fixed numbers: are they meant to turn them?"
     cases = cases[:3] if blocks else cases
@@ -669,6 +672,25 @@ def _bare(step: Step) -> bool:
     factor = (one * two).sum() / one.square().sum()
     more = torch.where(step.used.reshape(raw.shape) > 0, (scores - factor * raw).abs(), 0.0)
     return bool((two - factor * one).abs().max() < 1e-5 * two.abs().max() < 1e-3 * more.max())
+
+
+def _by_head(exam: Exam, j: int) -> bool:
+    """Whether queries of head 0 are what was projected, and those of each head turned by one angle more than before."""
+    q, rows, of = exam.first.steps[j].q, exam.of(j, "q"), exam.info(j, "q").of
+    per, head_dim = len(q) // exam.B, q.shape[-1]
+    made_of = exam.first.projections[of[0]] if len(of) == 1 and rows is not None and not head_dim % 2 else q
+    if per < 3 or made_of is q or bool((rows < 0).any()) or made_of.shape[-1] % head_dim:
+        return False
+    parts = made_of.double()[rows].unflatten(-1, (-1, head_dim))  # (N, T, parts, head_dim)
+    off = (parts.norm(dim=-1) - q.double().norm(dim=-1)[..., None]).abs().amax(1)  # a turn leaves lengths
+    before = parts[torch.arange(len(q)), :, off.argmin(-1)]
+    for pairs in (lambda x: x.unflatten(-1, (-1, 2)), lambda x: x.unflatten(-1, (2, -1)).mT):  # neighbours, halves
+        one, two = (torch.view_as_complex(pairs(x).contiguous()) for x in (before, q.double()))
+        turn = (two / one).view(exam.B, per, -1, head_dim // 2)
+        powers = turn[:1, 1:2, :1] ** torch.arange(per)[:, None, None]
+        if bool((turn - powers).abs().max() < 1e-2) and bool((turn[:, 1] - 1).abs().max() > 0.1):
+            return True
+    return False
 
 
 def _off(scores: Tensor, distance: Tensor) -> float:

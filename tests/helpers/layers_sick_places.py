@@ -55,6 +55,39 @@ class TurnedByTheirHeads(RotaryInHalves):
         return super().turned(x.transpose(1, 2)).transpose(1, 2)
 
 
+class Spun(Layer):
+    """Queries and keys of a token are spun by where it stands, two features at a time; it has no better word for it."""
+
+    def spun(self, x, step):
+        each = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(each * step).flatten(-2)
+
+    def steps(self, count):
+        size = torch.outer(torch.arange(count), 0.1 ** torch.arange(self.hd // 2))
+        return torch.polar(torch.ones_like(size), size)
+
+    def score(self, q, k):
+        return super().score(*(self.spun(x, self.steps(x.shape[2])) for x in (q, k)))
+
+
+@sick("positions-not-relative")
+class SpunByTheirHeads(Spun):
+    """Two axes have changed places."""
+
+    def score(self, q, k):
+        return Layer.score(self, *(self.spun(x, self.steps(self.h)[:, None]) for x in (q, k)))
+
+
+class LearnedForEachHead(Spun):
+    """Spun by angles of its own for each head, wherever a token stands: of use to nobody, and no mistake."""
+
+    def more(self):
+        self.angle = nn.Parameter(torch.randn(self.h, 1, self.hd // 2))
+
+    def steps(self, count):
+        return torch.polar(torch.ones_like(self.angle), self.angle)
+
+
 class Slopes(Layer):
     """ALiBi: a slope for each head."""
 
@@ -151,4 +184,6 @@ class SumNotSetBack(Layer):
         return super().forward(x)
 
 
-HEALTHY = {kind.__name__: kind for kind in (RotaryInHalves, Slopes, BiasForEachDistance, TwoShare)}
+HEALTHY = {
+    kind.__name__: kind for kind in (RotaryInHalves, Spun, LearnedForEachHead, Slopes, BiasForEachDistance, TwoShare)
+}
