@@ -19,7 +19,7 @@ from attention_doctor.argument_names import attention_inside, heads_stated, widt
 from attention_doctor.calling import Adapted, adapt, callable_of, name_of
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 from attention_doctor.examination import examine_patient
-from attention_doctor.find_call import find_call
+from attention_doctor.find_call import find_call, unpacked
 from attention_doctor.make_layer import USUAL, make
 from attention_doctor.patient import Patient, check_has_numbers, on_the_table
 from attention_doctor.report import Finding, FindingsError, Remark, Report
@@ -83,6 +83,11 @@ def examine(
     try:
         return _examined(attend, made, d_model, num_heads, head_dim, module, seconds)
     except TypeError as refused:
+        if (one_by_one := unpacked(attend)) is not None:
+            made = f"batched, layer = layer, {one_by_one.unpacked_by}\n"
+            with suppress(TypeError, ValueError):
+                return _examined(one_by_one, made, d_model, num_heads, head_dim, None, seconds)
+            refused.args = (f"{refused}, first of all: {made.strip()}",)
         inner = attend if isinstance(attend, nn.Module) else nn.Module()
         for path, part in attention_inside(inner):  # of a model that wants pictures, or tokens by their numbers
             with suppress(TypeError, ValueError):

@@ -53,7 +53,13 @@ def widths(module: nn.Module) -> list[int]:
     linear = fed(module)
     shapes = [size for p in module.parameters() for size in p.shape]
     order = [*linear[:1], *said, *(size for size, _ in Counter(linear).most_common()), *shapes]
-    return [size for size in dict.fromkeys(order) if 1 < size <= 8192][:8]
+    order = [size for size in dict.fromkeys(order) if 1 < size <= 8192][:8]
+    return [*dict.fromkeys(order + shares(linear[:1]))]
+
+
+def shares(sizes: list[int]) -> list[int]:
+    """Return the features of each of several tokens that are laid side by side to give these, as of DIN."""
+    return [size // n for size in sizes for n in (4, 3, 2) if size % n == 0]
 
 
 def fed(module: nn.Module) -> list[int]:

@@ -242,3 +242,5 @@ def _making(patient: Patient) -> Iterator[str]:
     yield f"# {top} as in your script or notebook" if module == "__main__" else f"from {module} import {top}"
     made = name if isinstance(target, FunctionType) else f"{name}(...).eval()"
     yield from ("", f"layer = {made}  # as you make it: {sizes}", "")
+    if said := getattr(target, "unpacked_by", ""):
+        yield from (f"batched, layer = layer, {said}", "")

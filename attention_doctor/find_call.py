@@ -4,6 +4,8 @@ Each way of calling is a record, an `Adapted`; they are tried in order, the like
 mask is meant in which way is not decided here: `masks` sees what each form does.
 """
 
+import copy
+import functools
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from attention_doctor import argument_names as names
 from attention_doctor.cache import empty_caches
 from attention_doctor.calling import AXES, BATCH_BEHIND, ORDER, Adapted, Mask, adapt, name_of, parameters_of
+from attention_doctor.docs import docs_of
 from attention_doctor.look import seeing
 from attention_doctor.patient import Patient
 from attention_doctor.try_call import LENGTHS, Tries
@@ -44,18 +47,51 @@ def find_call(patients: Iterable[Patient]) -> Patient:
             return patient.calling(call)
         searches.append(_Search(patient))
     few = searches[:2]  # the likelier widths
-    ways = [search.usual for search in searches]
+    whole = [search for search in searches if not search.own] or few[:1]
+    shares = [search for search in searches if search not in whole]
+    ways = [search.usual for search in whole]
     ways += [search.step_by_step for search in few if search.unknown]
-    ways += [search.of_other_length for search in searches]
+    ways += [search.of_other_length for search in whole]
     ways += [search.step_by_step for search in few if not search.unknown]
-    ways += [search.of_one_query for search in searches if not search.unknown]
+    ways += [search.of_one_query for search in whole if len(search.unknown) < 2]
+    ways += [way for search in shares for way in (search.of_one_query, search.usual) if len(search.unknown) < 2]
     for way in ways:
         if (found := way()) is not None:
             if way.__self__.own and found.axes.partition(",")[0][-1] != "d":  # other features fitted as tokens
-                way.__self__.refused()
+                searches[0].refused()
             called = way.__self__.patient.calling(found)
             return called.unused() or called
     return searches[0].patient.calling(searches[0].refused())
+
+
+def unpacked(layer: object) -> nn.Module | None:
+    """Return a layer as one that takes one by one what it reads out of its only argument, a dict or a list of tensors.
+
+    By the keys, or the names, that its own source has for them; None where it has none.
+    """
+    needed = [p.name for p in parameters_of(layer).values() if p.default is p.empty]
+    if not isinstance(layer, nn.Module) or len(needed) != 1:
+        return None
+    code, (batch,), kind = docs_of(layer).code, needed, type(layer)
+    keys = re.findall(rf"\b{batch}(?:\.get\(|\[)['\"](\w+)['\"]", code)
+    listed = re.findall(rf"^\s*(\w+\s*,[\w, ]+)=\s*{batch}\s*$", code, re.MULTILINE)[:1]
+    taken = [*dict.fromkeys(keys or re.findall(r"\w+", "".join(listed)))]
+    if not taken:
+        return None
+    order = sorted(taken, key=lambda name: bool(names.MASK.search(name)))  # tokens come before masks of them
+
+    @functools.wraps(kind.forward)  # whose words are its own
+    def forward(self, *args, **given):
+        held = dict(zip(order, args, strict=False)) | given
+        return kind.forward(self, held if keys else [held[name] for name in taken])
+
+    own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *order)]
+    forward.__signature__ = inspect.Signature(own)
+    held = ", ".join(f"{name!r}: {name}" if keys else name for name in taken)
+    said = f"lambda {', '.join(order)}: batched({f'{{{held}}}' if keys else f'[{held}]'})"
+    twin, of = copy.copy(layer), {"forward": forward, "unpacked_by": said, "__module__": kind.__module__}
+    twin.__class__ = type(kind.__name__, (kind,), of | {"__qualname__": kind.__qualname__})
+    return twin
 
 
 class _Search(Tries):
@@ -144,7 +180,7 @@ class _Search(Tries):
         if p in self.masks:
             return [None, *[form for form in self.mask_forms(p, axes) if form.kind != "blocked"][:24]]
         if p in roles or p in self.contexts or self.beside.get(p) in roles:  # or one vector for each sample
-            values = names.tokens(self.widths, roles.get(self.beside.get(p, p)) in ("context", None))
+            values = names.tokens(self.widths, roles.get(self.beside.get(p, p)) not in ("keys", "values"))
         else:
             sizes = dict.fromkeys(max(2, size) for size in self.turned)
             values = [value for size in sizes for value in names.further(p.name, size)]
@@ -209,8 +245,9 @@ class _Search(Tries):
         """Return a form that runs with all that is to be known of it; None where it ran by chance."""
         form = replace(form, lengths=self._lengths(form, T))
         of_heads = form.axes == "T d" and {*form.lengths} == {1, self.num_heads}
-        by_chance = names.fed(self.module) if form.axes == "B d T" else [self.d_model] * self.bare
-        if of_heads or form.lengths in [(width,) for width in by_chance]:  # it fitted another axis by chance
+        widths = names.fed(self.module) if form.axes == "B d T" else [self.d_model] * self.bare
+        widths += names.shares(widths) * (len(form.inputs) > 1)
+        if of_heads or form.lengths in [(width,) for width in widths]:  # it fitted another axis by chance
             return None
         if self._batch_behind(form, T):
             before, form = form.axes, self._turned(replace(form, axes=BATCH_BEHIND[form.axes]), T)
@@ -252,12 +289,12 @@ class _Search(Tries):
     def of_one_query(self) -> Adapted | None:
         """Return a call with one query for each sample, and a memory, that has perhaps its time first."""
         first, *others = self.wanted
-        memory = [p for role, p in self.inputs if role == "context" and p is not first]
+        memory = [p for role, p in self.inputs if role == "context" and p is not first] or self.unknown
         one = [(axes, w, rows) for axes in ("T B d", "B T d") for w in self.widths[:4] for rows in ("", "1, ")]
         starts = [names.Filler(f"x.new_ones({rows}len(x), {width})", axes) for axes, width, rows in one]
         starts = starts if len(memory) == 1 else []
         self.tries = TRIES // 3
-        tried = {p: self._values(p) for p in others}
+        tried = {p: self._values(p) or names.tokens(self.widths[:4]) for p in others}
         self.of_names[first.name] = [start.text for start in starts]
         found = (self._from(start, first, tried, 6) for start in starts)
         return next((self._finished(form, 6) for form in found if form is not None), None)

@@ -104,7 +104,7 @@ class Tries:
         ran = tuple(n for n in dict.fromkeys((*range(1, 13), T)) if runs(n)) or (T,)
         ran += (64,) * (ran == (16,) and " H" in form.axes and runs(64))  # several windows of a picture
         all_up_to_a_longest = {*ran} == {*range(1, max(ran) + 1)}
-        by_chance = ran == (T,) and T in (self.head_dim, self.num_heads) and not self._room(T)
+        by_chance = ran == (T,) and form.axes != "B d T" and T in (self.head_dim, self.num_heads) and not self._room(T)
         return () if len(ran) > 10 or all_up_to_a_longest or by_chance else ran
 
     def _is_output(self, form: Adapted, batch: int, T: int) -> bool:

@@ -130,6 +130,9 @@ def test_how_it_is_called_is_said_in_a_line_that_can_be_pasted(layer, said):
         ("MasksOfBoth", "mask_name='k_mask'", "q_mask: it hides queries, and no keys"),
         ("WantsToBeToldWhatToHide", "mask='blocked'", ""),
         ("Question", "mask_name='q_mask'", ""),
+        ("OfABatch", "lambda x, mask: batched({'mask': mask, 'x': x})", ""),
+        ("OfAList", "lambda q, kv, kv_mask: batched([q, kv, kv_mask])", ""),
+        ("SideBySide", "also={'item': lambda x: x.new_ones(len(x), 48)}", ""),
         ("OwnForward", "mask_name='src_key_padding_mask'", ""),
     ],
 )
@@ -141,9 +144,17 @@ def test_a_call_of_which_names_say_little_is_found_step_by_step_and_nothing_is_s
     assert report.ok and said in report.called_as and not_examined in str(report), report
 
 
-def test_a_mask_of_the_question_is_examined_though_its_name_may_say_query():
+def test_what_is_wrong_with_what_is_called_so_is_found():
     inverted = varied("Inverted", layers_guessed.Question, real=lambda self, words: ~words)
     assert examine(inverted(48, 4)).codes == ["mask-inverted"]
+    over_samples = varied("OverSamples", layers_guessed.SideBySide, over=0)
+    assert examine(over_samples(48, 4)).codes == ["softmax-axis"]
+
+    def split(self, x):
+        return x.reshape(len(x), self.h, x.shape[1], -1)
+
+    (finding,) = examine(varied("Split", layers_guessed.OfABatch, split=split)(48, 4)).findings
+    assert finding.code == "mixes-tokens" and "batched, layer = layer, lambda x, mask" in finding.example[0]
 
 
 def test_numbers_of_a_batch_that_nobody_knows_do_not_hide_what_none_of_them_explains():

@@ -120,6 +120,37 @@ class Question(Reader):
         return cells + self.reads(cells, question, self.real(q_mask)[:, None])
 
 
+class OfABatch(Reader):
+    """Takes a dict."""
+
+    def forward(self, batch):
+        mask = batch.get("mask")
+        return self.reads(batch["x"], batch["x"], None if mask is None else mask[:, None])
+
+
+class OfAList(Reader):
+    """Takes a list, of which it gives each part a name."""
+
+    def forward(self, inputs):
+        q, kv, kv_mask = inputs
+        return self.reads(q, kv, kv_mask[:, None])
+
+
+class SideBySide(nn.Module):
+    """One item for each sample, and what somebody looked at before: both side by side are scored, as in DIN."""
+
+    over = 1
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.score = nn.Sequential(nn.Linear(4 * d_model, 20), nn.Sigmoid(), nn.Linear(20, 1))
+
+    def forward(self, item, behaviors, mask):
+        item = item[:, None].expand_as(behaviors)
+        scores = self.score(torch.cat([item, behaviors, item - behaviors, item * behaviors], -1))[..., 0]
+        return torch.einsum("bt,btd->bd", scores.masked_fill(~mask, -1e9).softmax(self.over), behaviors)
+
+
 class OwnForward(nn.MultiheadAttention):
     """Torch's layer with another forward."""
 
