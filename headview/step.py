@@ -50,20 +50,25 @@ class Step:
     def map(self, samples: list[int], dtype: torch.dtype | None) -> Tensor:
         """Return the weights of these samples, (b, h, Tq, Tk), on the CPU."""
         if self.weights is not None:
-            return self.weights.detach()[samples].to(device="cpu", dtype=dtype, copy=True)
+            return chosen(self.weights, samples).to(device="cpu", dtype=dtype, copy=True)
         full = torch.promote_types(self.q.dtype, torch.float32)
         out = torch.empty((len(samples), *self.shape[1:]), dtype=dtype or full, device="cpu")
         step = max(1, CHUNK // max(1, math.prod(self.shape[1:])))
         for start in range(0, len(samples), step):
             rows, part = samples[start : start + step], out[start : start + step]
-            q, k = (x.detach()[rows].to(full) for x in (self.q, shared(self.k, self.shape[1])))
-            scores = self._hide((q * self.scale) @ k.mT, rows)  # (b, h, Tq, d) @ (b, h, d, Tk) -> (b, h, Tq, Tk)
-            if out.dtype == full and out.device == scores.device:
-                torch.softmax(scores, -1, out=part)
-            else:
-                part.copy_(scores.softmax(-1))
-            if self.causal or self.mask is not None:  # the kernel gives zeros where there is no key
-                part.masked_fill_((scores.amax(-1, keepdim=True) == -torch.inf).to(out.device), 0.0)
+            q, k = (chosen(x, rows).to(full) for x in (self.q, self.k))
+            k = shared(k, self.shape[1])
+            there = part.dtype == full and part.device == q.device  # most time goes by in finding new memory
+            scores = part if there else torch.empty_like(part, dtype=full, device=q.device)
+            # (b h, Tq, d) @ (b h, d, Tk) -> (b h, Tq, Tk)
+            torch.bmm((q * self.scale).flatten(0, 1), k.flatten(0, 1).mT, out=scores.flatten(0, 1))
+            self._hide(scores, rows)
+            empty = None if self.mask is None else scores.amax(-1, keepdim=True) == -torch.inf
+            torch.softmax(scores, -1, out=scores)
+            if empty is not None:  # the kernel gives zeros where there is no key
+                scores.masked_fill_(empty, 0.0)
+            if scores is not part:
+                part.copy_(scores)
         return out
 
     def _hide(self, scores: Tensor, rows: list[int]) -> Tensor:
@@ -71,16 +76,16 @@ class Step:
         if self.causal:  # query i may see the keys up to i
             scores.masked_fill_(torch.ones_like(scores[0, 0], dtype=torch.bool).tril().logical_not(), -torch.inf)
         if self.mask is not None:
-            mask = some(self.mask.detach(), rows)
-            scores = scores.masked_fill_(~mask, -torch.inf) if mask.dtype == torch.bool else scores.add_(mask)
+            mask = some(self.mask, rows)
+            scores.masked_fill_(~mask, -torch.inf) if mask.dtype == torch.bool else scores.add_(mask)
         return scores
 
     def allowed(self, samples: list[int]) -> Tensor | None:
         """Return which cells may be attended to, bool and broadcastable to the map, or None where all may."""
         if self.scores is not None:
-            hidden = self.scores.detach()[samples] < MASKED
+            hidden = chosen(self.scores, samples) < MASKED
             if bool(hidden.any()):  # an allowed score may lie as low, but then not all of its row does
-                hidden &= self.weights.detach()[samples] == 0
+                hidden &= chosen(self.weights, samples) == 0
         elif self.causal or self.mask is not None:  # what the mask makes of scores that are all 0
             mask = torch.zeros(1, 1, 1, 1, device="cpu") if self.mask is None else some(self.mask, samples)
             shape = torch.broadcast_shapes((1, 1, *self.shape[2:]), mask.shape)
@@ -92,11 +97,13 @@ class Step:
     def kv_heads(self) -> int:
         """Return the number of key heads: those of `k`, or fewer where the model repeated them beforehand."""
         h, k = self.shape[1], None if self.k is None else self.k.detach()[0]  # (h, Tk, d)
-        if k is None or len(k) < h or not k.any():  # all zeros, before a training, are alike by chance
+        if k is None or len(k) < h:
             return h if k is None else len(k)
-        new = 1 + int((k[1:] != k[:-1]).flatten(1).any(1).sum())  # runs of equal heads
-        equal = h % new == 0 and torch.equal(k, k[:: h // new].repeat_interleave(h // new, 0))
-        return new if equal else h
+        for heads in (i for i in range(1, h) if h % i == 0):
+            runs = k.unflatten(0, (heads, -1))  # (h, Tk, d) -> (heads, h / heads, Tk, d)
+            if torch.equal(runs, runs[:, :1].expand_as(runs)):
+                return heads if k.any() else h  # all zeros, before a training, are alike by chance
+        return h
 
     @property
     def factor(self) -> float | None:
@@ -106,7 +113,7 @@ class Step:
     def vectors(self, samples: list[int], dtype: torch.dtype | None) -> list[Tensor | None]:
         """Return q, k and v of these samples, (b, h, T, d) each, on the CPU; None for what is not known."""
         return [
-            None if x is None else (shared(x.detach()[samples], self.shape[1]) / factor).to(device="cpu", dtype=dtype)
+            None if x is None else (shared(chosen(x, samples), self.shape[1]) / factor).to(device="cpu", dtype=dtype)
             for x, factor in zip((self.q, self.k, self.v), (*self.factors, 1.0), strict=True)
         ]
 
@@ -122,7 +129,12 @@ class Step:
 
 def some(x: Tensor, samples: list[int]) -> Tensor:
     """Return these samples, or what serves all of them."""
-    return x if len(x) == 1 else x[samples]
+    return x.detach() if len(x) == 1 else chosen(x, samples)
+
+
+def chosen(x: Tensor, samples: list[int]) -> Tensor:
+    """Return these samples, without a copy where they are all."""
+    return x.detach() if samples == [*range(len(x))] else x.detach()[samples]
 
 
 def smallest(x: Tensor) -> Tensor:
