@@ -14,7 +14,6 @@ from torch import nn
 from headview.capture_maps import Maps, Recorder, fits
 from headview.eye import Eye
 
-SCRIPTED = "compiled by torch.jit, so its functions cannot be seen; give the model before torch.jit.script or .trace"
 Layers = int | str | slice | range | re.Pattern | Sequence[int | str | re.Pattern] | None
 
 
@@ -92,7 +91,7 @@ def capture(
 def _uncompiled() -> AbstractContextManager:
     """Run what `torch.compile` made as it was before: the functions of a graph cannot be seen."""
     # Setting it loads torch's compiler, which takes a second; without these two nothing can have been compiled.
-    loaded = {"torch._dynamo", "torch.nn.attention.flex_attention"} & set(sys.modules)
+    loaded = sys.modules.keys() & {"torch._dynamo", "torch.nn.attention.flex_attention"}
     known = loaded and hasattr(torch.compiler, "set_stance")
     return torch.compiler.set_stance("force_eager") if known else nullcontext()
 
@@ -105,8 +104,6 @@ def _nothing(model: nn.Module, eye: Eye) -> str:
         return f"no attention of {kind} can be shown as a map: {reasons}"
     if not eye.passes:
         return f"no attention was seen: {kind} was not called inside the with; call the model that you gave to capture"
-    if scripted := [name for name, x in model.named_modules() if isinstance(x, torch.jit.ScriptModule)]:
-        return f"no attention was seen: {scripted[0]!r} in {kind} is {SCRIPTED}"
     return (
         f"no attention was seen in {kind}: it may have none, or compute it outside torch's functions; for a "
         'transformers model with attn_implementation="flash_attention_2" or a kernel of its own, load it with "sdpa" '
@@ -118,10 +115,8 @@ def _watchable(model: object) -> nn.Module:
     """Return the module to watch: what was compiled, as it was before."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"capture needs a model, an nn.Module, got {type(model).__name__}; give the model itself")
-    if isinstance(model, torch.jit.ScriptModule):
-        raise ValueError(f"{type(model).__name__} is {SCRIPTED}")
-    compiled = [x for x in model.modules() if hasattr(x, "_orig_mod") or getattr(x, "_compiled_call_impl", None)]
-    if compiled and not hasattr(torch.compiler, "set_stance"):
+    old = not hasattr(torch.compiler, "set_stance")  # before torch 2.6
+    if old and any(hasattr(x, "_orig_mod") or getattr(x, "_compiled_call_impl", None) for x in model.modules()):
         raise ValueError(
             "the model is compiled, and this version of torch cannot run it uncompiled; give model._orig_mod, or a "
             "model before torch.compile"

@@ -571,6 +571,11 @@ def test_what_has_no_map_is_computed_as_ever_and_said(grad):
         assert maps.names == ["0"] and list(maps.missed) == ["1"] and why in maps.missed["1"]
 
 
+def test_what_torch_jit_made_is_seen_as_well():
+    layer = Fused().eval()
+    close(taken(torch.jit.trace(layer, X), X)[0], layer.weights(X))
+
+
 def test_maps_are_on_the_cpu_whatever_the_default_is():
     layer = Fused()
     with torch.device("meta"):
