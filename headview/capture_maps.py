@@ -67,6 +67,8 @@ class Call:
     allowed: Tensor | None = None
     vectors: tuple[Tensor | None, ...] = (None, None, None)
     pass_number: int = 0
+    loop: Loop | None = None
+    by_hand: bool = True  # the weights were there; else they are a softmax of ours
 
 
 def fits(asked: int | slice | str | re.Pattern, name: str, i: int = 0, total: int = 0, more: bool = False) -> bool:
@@ -92,24 +94,24 @@ class Recorder:
         self.failure: ValueError | None = None  # told when the model is done
         self._of: dict[str, list[int]] = defaultdict(list)  # the layers of a module
         self._pace = 1  # the step that the self-attention of a generating model was last seen at
-        self._loop: list[tuple[Loop, Call]] = []  # the last call, and those that a loop over heads or samples adds
+        self._loop: list[Call] = []  # the last call, and those that a loop over heads or samples adds
         self._progress, self._bar, self._begun = progress, None, time.monotonic()
 
     def take(self, step: Step) -> None:
         """Keep one step, or add it to the one before, where a loop over heads or samples makes both."""
-        if self._goes_on(step):
-            first = self._loop[0][1]
-            call = replace(first, kv_heads=step.kv_heads(), scale=step.factor, map=None, allowed=None)
-            if first.map is not None:
+        call = Call(step.name, step.kind, step.shape, 0, step.kv_heads(), step.factor, loop=step.loop)
+        call.pass_number, call.by_hand = step.pass_number, step.weights is not None
+        if self._goes_on(call):
+            call.end = self._loop[0].end
+            if self._loop[0].map is not None:
                 self._keep(step, call, self._picked(step))
-            self._loop.append((step.loop, call))
+            self._loop.append(call)
             return
         self._end_loop()
         picked = self._picked(step)
         if self.failure is not None:
             return
-        number, end = self._place(step)
-        call = Call(step.name, step.kind, step.shape, end, step.kv_heads(), step.factor, pass_number=step.pass_number)
+        number, call.end = self._place(step)
         total = max(number + 1, len(self.layers))
         if self._is_wanted(step.name, number, total, more=True):
             self._keep(step, call, picked)
@@ -117,7 +119,7 @@ class Recorder:
             self._of[step.name].append(number)
             self.layers.append([])
         self.layers[number].append(call)
-        self._loop = [(step.loop, call)] if step.loop else []
+        self._loop = [call] if call.loop else []
         self._at = number
         self._pace = len(self.layers[number]) if step.kind == "self" else self._pace
         for i, layer in enumerate(self.layers if self.wanted else []):
@@ -125,22 +127,22 @@ class Recorder:
                 self.layers[i] = [replace(call, map=None, allowed=None, vectors=()) for call in layer]
         self._show()
 
-    def _goes_on(self, step: Step) -> bool:
-        """Return whether a step is the next head, or the next samples, of the loop that the last one was in."""
-        if not self._loop or step.loop is None:
+    def _goes_on(self, call: Call) -> bool:
+        """Return whether a call is the next head, or the next samples, of the loop that the last one was in."""
+        if not self._loop or call.loop is None:
             return False
-        (last, call), seen = self._loop[-1], {(loop.head, loop.sample) for loop, _ in self._loop}
-        same = (last.of, call.name, call.kind, call.shape) == (step.loop.of, step.name, step.kind, step.shape)
-        alike = step.shape[1] == 1 or step.loop.head == last.head
-        return same and alike and (step.loop.head, step.loop.sample) not in seen
+        last, seen = self._loop[-1], {(each.loop.head, each.loop.sample) for each in self._loop}
+        same = (last.loop.of, last.name, last.kind, last.shape) == (call.loop.of, call.name, call.kind, call.shape)
+        alike = call.shape[1] == 1 or call.loop.head == last.loop.head
+        return same and alike and (call.loop.head, call.loop.sample) not in seen
 
     def _end_loop(self) -> None:
         """Put the calls of a loop together to one, and keep the samples that were asked for."""
         calls, self._loop = self._loop, []
-        if not calls or (len(calls) == 1 and not calls[0][0].part):
+        if not calls or (len(calls) == 1 and not calls[0].loop.part):
             return
-        call = joined(calls) if len(calls) > 1 else calls[0][1]
-        if calls[0][0].part and call.map is not None and self.samples != slice(None):
+        call = joined(calls) if len(calls) > 1 else calls[0]
+        if calls[0].loop.part and call.map is not None and self.samples != slice(None):
             picked = self._chosen(call.name, len(call.map))
             vectors = tuple(None if x is None else x[picked] for x in call.vectors)
             allowed = None if call.allowed is None else some(call.allowed, picked)
@@ -244,7 +246,7 @@ class Recorder:
             whole, number = together(self.layers[i]), self.layers[i][0].pass_number
             self.layers[i] = []
             maps.append(whole.map)
-            known = {"names": names[i], "sums": sums_of(whole.map), "kinds": whole.kind}
+            known = {"names": names[i], "kinds": whole.kind, "sums": sums_of(whole.map) if whole.by_hand else "weights"}
             known |= {"passes": number, "allowed": whole.allowed, "kv_heads": whole.kv_heads, "scales": whole.scale}
             for name, one in known.items():
                 getattr(maps, name).append(one)
@@ -253,27 +255,27 @@ class Recorder:
             maps.queries, maps.keys, maps.values = map(list, zip(*vectors, strict=True))
 
 
-def joined(parts: list[tuple[Loop, Call]]) -> Call:
+def joined(calls: list[Call]) -> Call:
     """Put the calls of a loop together to one: the same head of other samples, or other heads."""
-    first, heads = parts[0][1], {loop.head: [] for loop, _ in parts}
-    for loop, call in sorted(parts, key=lambda part: part[0].sample[1]):
-        heads[loop.head].append(call)
-    full = len({len(calls) for calls in heads.values()}) == 1
-    grid = [*zip(*heads.values(), strict=True)] if full else [[call for _, call in parts]]
+    first, heads = calls[0], {call.loop.head: [] for call in calls}
+    for call in sorted(calls, key=lambda call: call.loop.sample[1]):
+        heads[call.loop.head].append(call)
+    full = len({len(row) for row in heads.values()}) == 1
+    grid = [*zip(*heads.values(), strict=True)] if full else [calls]
 
     def whole(of: Callable[[Call], Tensor | None]) -> Tensor | None:
-        known = all(of(call) is not None for _, call in parts)
+        known = all(of(call) is not None for call in calls)
         return torch.cat([torch.cat([of(call) for call in row], 1) for row in grid]) if known else None
 
     def mask(call: Call) -> Tensor | None:
         allowed = torch.ones(1, 1, 1, 1).bool() if call.allowed is None else call.allowed
         return None if call.map is None else allowed.expand(call.map.shape)
 
-    masked = any(call.allowed is not None for _, call in parts)
+    masked = any(call.allowed is not None for call in calls)
     return replace(
         first,
-        kv_heads=len({(loop.keys or (loop.head,))[0] for loop, _ in parts}) * first.kv_heads,
-        scale=first.scale if len({call.scale for _, call in parts}) == 1 else None,
+        kv_heads=len({(call.loop.keys or (call.loop.head,))[0] for call in calls}) * first.kv_heads,
+        scale=first.scale if len({call.scale for call in calls}) == 1 else None,
         map=whole(lambda call: call.map),
         allowed=smallest(whole(mask)) if masked else None,
         vectors=tuple(whole(lambda call, i=i: call.vectors[i]) for i in range(len(first.vectors))),
