@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from headview.step import Loop, Step, four
 
@@ -36,6 +37,7 @@ PLAIN = COPIES | set(  # what leaves scores a multiple of q k^T, plus a mask
     "add add_ sub sub_ masked_fill masked_fill_ where minimum maximum clamp clamp_ clamp_min nan_to_num copy_ "
     "_log_softmax".split()
 )
+VIEWS = set("t transpose permute expand unsqueeze slice select detach alias".split())  # the mark of the storage tells
 TIMES, OVER = {"mul", "mul_"}, {"div", "div_"}
 RULES = {
     **dict.fromkeys(PRODUCTS, "_product"),
@@ -68,7 +70,7 @@ SPARSE = {  # what classes attend to whose weights are bands or blocks of a map,
 class Mark:
     """What is known of a storage, and so of every view of it."""
 
-    kind: str = ""  # one of RANK
+    kind: str = ""  # one of RANK, or "learned"
     tick: int = 0  # when it was made; below 0, it was there before
     made: int = 0  # when the projection was made that it comes from; 0: from none
     rows: int = 0  # how many rows that projection had
@@ -91,8 +93,6 @@ class Frame:
     module: nn.Module
     start: int
     sparse: str | None = None
-    views: list | None = None  # the queries, keys and mask of its last fused call
-    held: tuple = ()  # the same, so that no other tensor comes to lie there
 
 
 class Op(NamedTuple):
@@ -128,8 +128,8 @@ class Eye(Watching):
         self.missed: dict[str, str] = {}
         self.passes = 0  # how often the model, or one of its parts by itself, was called
         self._names = {id(module): name or type(model).__name__ for name, module in model.named_modules()}
-        learned = (x for x in (*model.parameters(), *model.buffers()) if plain(x))
-        self._learned = WeakKeyDictionary({x.untyped_storage(): i for i, x in enumerate(learned)})
+        learned = (x.untyped_storage() for x in (*model.parameters(), *model.buffers()) if plain(x))
+        self._learned = WeakKeyDictionary({storage: Mark("learned", -storage._cdata) for storage in learned})
         self._frames: list[Frame] = []
         self._marks: WeakKeyDictionary = WeakKeyDictionary()
         self._parents = [0]  # of each tick, that of the operand it was made of
@@ -151,8 +151,6 @@ class Eye(Watching):
             torch.backends.mha.set_fastpath_enabled(fast)
             before.remove()
             after.remove()
-            self._frames.clear()
-            self._marks.clear()
 
     # -------------------------------------------------------------------------------------------- which module
 
@@ -202,9 +200,10 @@ class Eye(Watching):
 
         Weights that dropout is about to overwrite are kept.
         """
-        if backward():
+        name = role(func)[0]
+        if name in VIEWS or backward():
             return False
-        if role(func)[0] == "mul_" and isinstance(args[1], Tensor) and self._mark(args[1]).kind == "noise":
+        if name == "mul_" and isinstance(args[1], Tensor) and self._mark(args[1]).kind == "noise":
             mark = self._mark(args[0])
             if mark.kind == "weights":
                 mark.beside = {"weights": args[0].detach().clone()} | mark.beside
@@ -212,76 +211,70 @@ class Eye(Watching):
 
     def _look(self, func: Callable, args: tuple, kwargs: dict, out: object) -> None:
         name, fused = role(func)
-        getattr(self, "_kernel" if fused else rule(name))(Op(func, name, args, kwargs, out))
+        todo = "_kernel" if fused else rule(name)
+        if todo in ("_kernel", "_softmax", "_closed") and any(x.is_nested for x in tensors(args, kwargs)):
+            return self._miss(NESTED)
+        return getattr(self, todo)(Op(func, name, args, kwargs, out))
 
     def _miss(self, why: str) -> None:
         self.missed.setdefault(self._frames[-1].name if self._frames else next(iter(self._names.values())), why)
 
     def _mark(self, x: Tensor) -> Mark:
-        return self._marks.get(x.untyped_storage()) or Mark(tick=-x.untyped_storage()._cdata)
+        storage = x.untyped_storage()
+        return self._learned.get(storage) or self._marks.get(storage) or Mark(tick=-storage._cdata)
 
     def _put(self, x: Tensor, mark: Mark, parent: Mark, *others: Mark) -> None:
-        mark.tick, mark.depth = len(self._parents), parent.depth
-        for each in others:
-            mark.depth = max(mark.depth, each.depth)
+        mark.tick, mark.depth = len(self._parents), max(each.depth for each in (parent, *others))
         self._parents.append(parent.tick)
         self._marks[x.untyped_storage()] = mark
-
-    def _is_learned(self, x: Tensor) -> bool:
-        return x.untyped_storage() in self._learned
 
     # -------------------------------------------------------------------------------------------- the rules
 
     def _carry(self, op: Op) -> None:
         """Carry on what is known of the operand that matters most."""
         out, name = op.out[0] if type(op.out) is tuple and op.out else op.out, op.name
-        given = [x for x in tensors(op.args, op.kwargs) if plain(x) and not self._is_learned(x)]
         if not isinstance(out, Tensor) or not plain(out):
             return
-        if not given:
-            if name == "_to_copy" and isinstance(op.args[0], Tensor):  # autocast lends a parameter another dtype
-                self._learned[out.untyped_storage()] = self._learned.get(op.args[0].untyped_storage(), -1)
+        seen = [(x, self._mark(x)) for x in tensors(op.args, op.kwargs) if plain(x)]
+        pairs = [pair for pair in seen if pair[1].kind != "learned"]
+        if not pairs:
+            if name == "_to_copy" and seen:  # autocast lends a parameter another dtype
+                self._learned[out.untyped_storage()] = seen[0][1]
             return
-        marks = [self._mark(x) for x in given]
-        mark = max(marks, key=lambda mark: (RANK[mark.kind], mark.made > 0))
-        x, known = given[marks.index(mark)], RANK[mark.kind] > 1
-        new = replace(mark, factor=times(mark, name, op.args))
+        x, mark = max(pairs, key=lambda pair: (RANK[pair[1].kind], pair[1].made > 0))
+        if same(x, out):  # a view, or in place
+            mark.depth = max(each.depth for _, each in pairs)
+            mark.lead = leads(x, out) or mark.lead
+            mark.factor = times(mark, name, op.args) if mark.kind == "scores" else mark.factor
+            if name == "bernoulli_":
+                self._put(out, Mark("noise"), mark)
+            return
+        (given, marks), known = zip(*pairs, strict=True), RANK[mark.kind] > 1
+        new = Mark(**vars(mark) | {"factor": times(mark, name, op.args)})  # `replace` takes five times as long
         if known:
             new.along = moved(x, out, mark.along)
-        if same(x, out):  # a view, or in place
-            for each in marks:
-                mark.depth = max(mark.depth, each.depth)
-            mark.lead = leads(x, out) or mark.lead
-            mark.factor = new.factor if mark.kind == "scores" else mark.factor
-            new = Mark("noise") if name == "bernoulli_" else mark
-        elif name in TIMES and len(given) == 2 and outer(x, given[x is given[0]], out, known):
-            new = Mark("outer", made=mark.made, rows=mark.rows, pair=tuple(given))
+        if name in TIMES and len(given) == 2 and outer(x, given[x is given[0]], out, known):
+            new = Mark("outer", made=mark.made, rows=mark.rows, pair=given)
         elif mark.kind == "exp" and name in TIMES | OVER and (axis := shared_axis(x, given, out)):
             new = over(replace(new, kind="weights", lead=()), out, axis)  # a softmax that was written out
         elif known and (not out.is_floating_point() or not same_rows(x, out)):
             new = Mark("" if mark.kind == "scores" else "lost", made=mark.made, rows=mark.rows, taken=mark.taken)
-        elif mark.kind == "noise" and name not in COPIES | OVER:
-            new = Mark()
         elif name == "native_dropout" or (mark.kind == "weights" and any(each.kind == "noise" for each in marks)):
             new.beside = {"weights": x} | mark.beside
-        elif mark.kind == "weights":  # what lies beside weights goes the same way
-            beside = {key: swapped(op.args, x, like_view(y, x)) for key, y in mark.beside.items()}
-            new.beside = {key: op.func(*args, **op.kwargs) for key, args in beside.items()}
+        elif mark.beside:  # what lies beside weights goes the same way
+            beside = {key: like_view(y, x) for key, y in mark.beside.items()}
+            args = {key: tree_map(lambda z, y=y: y if z is x else z, op.args) for key, y in beside.items()}
+            new.beside = {key: op.func(*args[key], **op.kwargs) for key in beside}
         elif name == "cat" and x.ndim == 3 and out.shape[1:] == x.shape[1:]:
             new.lead = (len(out) // len(x), len(x))
-        if new is not mark:
-            if mark.made and mark.kind != "outer":
-                new.copied = (mark, x.storage_offset(), x.element_size(), x.stride(), out.element_size(), out.stride())
-            elif mark.kind == "outer":
-                new.kind, new.pair = "", ()
-            elif mark.kind == "exp" and x.stride() != out.stride():
-                new.beside = {}
-            self._put(out, new, mark, *marks)
+        if mark.made and mark.kind != "outer":
+            new.copied = (mark, x.storage_offset(), x.element_size(), x.stride(), out.element_size(), out.stride())
+        elif mark.kind == "outer":
+            new.kind, new.pair = "", ()
+        self._put(out, new, mark, *marks)
 
     def _softmax(self, op: Op) -> None:
         """Make weights of scores, or begin to, where a softmax is written out."""
-        if op.args[0].is_nested:
-            return self._miss(NESTED)
         x, mark = op.args[0], self._mark(op.args[0])
         if mark.kind not in ("scores", "weights") or x.ndim < 2:
             return self._carry(op)
@@ -300,12 +293,11 @@ class Eye(Watching):
         """Tell projections, scores and attention apart by what is known of both operands."""
         a, b = op.args[PRODUCTS[op.name] :][:2]
         one, two = self._mark(a), self._mark(b)
-        if self._is_learned(a) or self._is_learned(b):
-            x, mark = (a, one) if self._is_learned(b) else (b, two)
+        if "learned" in (one.kind, two.kind):
+            x, mark, by = (a, one, two) if two.kind == "learned" else (b, two, one)
             new = Mark(made=len(self._parents), rows=x.numel() // a.shape[-1])
             if x is a and op.out.shape[:-1].numel() == op.out.shape[-2]:
-                of = self._learned[b.untyped_storage()], b.storage_offset()
-                new.by = (of, op.out.shape[-1] * op.out.element_size())
+                new.by = ((by, b.storage_offset()), op.out.shape[-1] * op.out.element_size())
             if mark.kind == "weights" and op.out.numel() == x.numel():  # heads talk
                 new = replace(mark, beside={})
             elif op.out.shape[-1] == 1 < len(op.out):  # additive attention: a number for each pair of query and key
@@ -336,9 +328,8 @@ class Eye(Watching):
             if mark.kind not in ("weights", "exp", "lost") or mark.taken:
                 continue
             fits = x.stride(-1) == mark.along or x.shape[-1] == 1 or not mark.along
-            if mark.kind == "weights" and (fits or x is a):
-                return self._by_hand(mark, x, values, out, fits)
-            if mark.kind == "exp" and bool(((x.sum(-1) - 1).abs() < 1e-2).all()):
+            whole = mark.kind == "exp" and bool(((x.sum(-1) - 1).abs() < 1e-2).all())
+            if whole or (mark.kind == "weights" and (fits or x is a)):
                 return self._by_hand(mark, x, values, out, fits)
             self._miss(LOST)
         scores.pair = ((a, one), (b.mT, two))
@@ -360,17 +351,11 @@ class Eye(Watching):
 
     def _kernel(self, op: Op) -> None:
         """Take a fused kernel: queries, keys and mask are handed over, the weights are a softmax away."""
-        given, frame = kernel_arguments(op.func, op.args, op.kwargs), self._frames[-1]
+        given = kernel_arguments(op.func, op.args, op.kwargs)
         q, k, v, mask = (given[name] for name in ("query", "key", "value", "mask"))
-        if any(x.is_nested for x in (q, k, v)):
-            return self._miss(NESTED)
-        views = [None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in (q, k, mask)]
-        if views == frame.views:
-            return None  # the same map, for other values
-        frame.views, frame.held = views, (q, k, mask)
         of_q, of_k = of = (q, self._mark(q)), (k, self._mark(k))
         scale = q.shape[-1] ** -0.5 if given.get("scale") is None else float(given["scale"])
-        groups = getattr(frame.module, "num_key_value_groups", 1)
+        groups = getattr(self._frames[-1].module, "num_key_value_groups", 1)
         if groups == q.shape[-2] > 1 and q.ndim == 4 and of_q[1].rows == len(q):
             # A single query in several rows, one for each head that shares its keys: so transformers generates.
             q = q.reshape(len(q), -1, 1, q.shape[-1])  # (B, h_kv, g, d) -> (B, h, 1, d)
@@ -381,26 +366,14 @@ class Eye(Watching):
             mask = None if mask is None else mask[(None,) * (4 - mask.ndim)]
         else:
             lead, at = axes(tuple(q.shape[:-2]), q.shape[:-2].numel(), q.shape[-2], of_q[1])
-            mask = None if mask is None else mask.expand(*q.shape[:-1], k.shape[-2])
             whole = (None if x is None else x.expand(*q.shape[:-2], *x.shape[-2:]) for x in (q, k, v, mask))
             q, k, v, mask = (None if x is None else four(x, lead, at) for x in whole)
-        shape, causal = (*q.shape[:3], k.shape[-2]), bool(given.get("is_causal"))
-        return self._take(
-            *of,
-            op.out[0] if type(op.out) is tuple else op.out,
-            shape,
-            q=q,
-            k=k,
-            v=v,
-            scale=scale,
-            mask=mask,
-            causal=causal,
-        )
+        seen = {"q": q, "k": k, "v": v, "scale": scale, "mask": mask, "causal": bool(given.get("is_causal"))}
+        self._take(*of, op.out[0] if type(op.out) is tuple else op.out, (*q.shape[:3], k.shape[-2]), **seen)
 
     def _closed(self, op: Op) -> None:
         """Say of other kernels, such as those for packed sequences, that they show nothing."""
-        nested = any(x.is_nested for x in tensors(op.args, op.kwargs))
-        self._miss(NESTED if nested else f"its kernel, {op.name}, {CLOSED}")
+        self._miss(f"its kernel, {op.name}, {CLOSED}")
 
     # -------------------------------------------------------------------------------------------- what was seen
 
@@ -488,14 +461,9 @@ def place(x: Tensor | None, mark: Mark) -> tuple | None:
     return ((mark.by[0], feature), (mark.made, row)) if mark.by else None
 
 
-def along(x: Tensor, stride: int) -> int:
-    """Return which axis of a tensor has this stride, counted from the end; the last where none has."""
-    return next((i for i in range(-1, -1 - x.ndim, -1) if x.stride(i) == stride and x.shape[i] > 1), -1)
-
-
 def moved(x: Tensor, out: Tensor, stride: int) -> int:
-    """Return the stride in a result of the axis that has this one in its operand; 0: not known."""
-    axis = along(x, stride)
+    """Return the stride in a result of the axis that has this one in its operand, else of the last; 0: not known."""
+    axis = next((i for i in range(-1, -1 - x.ndim, -1) if x.stride(i) == stride and x.shape[i] > 1), -1)
     return out.stride(axis) if stride and -axis <= out.ndim else 0
 
 
@@ -528,11 +496,6 @@ def tensors(args: tuple, kwargs: dict) -> Iterator[Tensor]:
             yield x
         elif isinstance(x, (list, tuple)):
             yield from (y for y in x if isinstance(y, Tensor))
-
-
-def swapped(args: tuple, old: Tensor, new: Tensor) -> tuple:
-    """Return the arguments with one tensor in the place of another."""
-    return tuple([new if y is old else y for y in x] if type(x) is list else new if x is old else x for x in args)
 
 
 def like_view(x: Tensor, view: Tensor) -> Tensor:
