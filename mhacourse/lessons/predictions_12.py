@@ -147,3 +147,29 @@ first_token_leaves = Choose(
         ),
     },
 )
+
+same_as_a_rolling_cache = Choose(
+    about="what gives the same scores as a cache that keeps 8 tokens in each of two layers",
+    right="the whole text, with windows",
+    options={
+        "the last 8 tokens alone": (
+            "The kept keys of the second layer were made when the tokens before these 8 were still in sight."
+        ),
+        "the whole text, with windows": (
+            "Each kept key is the one that the full pass makes, too: it saw its own window when it was made."
+        ),
+        "neither: it is an approximation": (
+            "It differs from a model without windows. With a window in each layer, it is exact."
+        ),
+    },
+)
+
+needles_found = Choose(
+    about="how far back needles are found by two layers with windows of 8, trained with needles anywhere",
+    right="up to 14 tokens",
+    options={
+        "up to 7 tokens": "The first layer can pass a needle on to a token that is in the window of the last one.",
+        "up to 14 tokens": "The first layer carries a needle 7 tokens further, and the second layer 7 more.",
+        "anywhere": "Two layers reach 7 tokens each, so nothing arrives from further back.",
+    },
+)
