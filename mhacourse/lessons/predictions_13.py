@@ -55,6 +55,20 @@ rotated_before_the_split = Choose(
     },
 )
 
+found_again_far_away = Choose(
+    about="how often a word is found again 1,000 tokens later if all features are rotated",
+    right="in about three of ten cases",
+    options={
+        "always: rotating changes no length": (
+            "No length changes, but the angle between query and key does, and so does their product."
+        ),
+        "in about three of ten cases": (
+            "By then, fast pairs have turned to anywhere; only slow ones still help. Without rotation, all are found."
+        ),
+        "hardly ever, as by chance": "By chance it would be one in fifty, but the slow pairs have hardly turned.",
+    },
+)
+
 lookups_with_one_slope = Choose(
     about="which lookups two heads with the same slope learn",
     right="one at most, whatever the slope",
