@@ -42,7 +42,8 @@ def find_call(patients: Iterable[Patient]) -> Patient:
     for patient in patients:
         target = patient.call.target
         if patient.call.is_torch:
-            call = adapt(target, "torch")
+            call, widths = adapt(target, "torch"), (target.embed_dim, target.kdim, target.vdim)
+            call.widths = widths if len({*widths}) > 1 else ()
             call.masks["key_padding_mask"] = [Mask("key_padding_mask", "blocked", 2, "keys")]
             return patient.calling(call)
         searches.append(_Search(patient))
