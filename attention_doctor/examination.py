@@ -124,7 +124,7 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
             for finding in more.findings:
                 report.say(finding.code, f"with {n} tokens, {finding.text}")
             alone = exam.inputs == 1 and call.axes in ("B T d", "T B d")
-            if report.ok and past and alone and exam.first.steps and not patient.stateful:
+            if report.ok and past and alone and exam.flat and exam.first.steps and not patient.stateful:
                 outside.keeps_to_the_past(patient, T, n, report)
     yield
     if base is None:

@@ -85,7 +85,8 @@ def _by_weights(exam: Exam, seen: Seen) -> Sight | None:
         high.scatter_reduce_(0, at, values, "amax")
         low.scatter_reduce_(0, at, values, "amin")
         total = used.sum(-1)
-        sums += total[total > 0].aminmax() if bool((total > 0).any()) else []
+        whole = bool((total > 0).any()) and step.soft.numel() <= used.numel()  # else a sink takes what is hidden
+        sums += total[total > 0].aminmax() if whole else []
     # A key that is in no column is one that is not seen, if the query has a row at all.
     high, low = (x.view(exam.B, exam.T, exam.T) for x in (high, low))
     known = low.isfinite()

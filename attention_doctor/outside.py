@@ -370,9 +370,10 @@ def _reached(ways: list[Patient], named: dict[str, nn.Parameter], forms: list[Ma
 def _has_an_effect(patient: Patient, of: nn.Parameter, T: int) -> bool:
     """Whether other numbers in a parameter change an output."""
     x, kept, generator = patient.tokens(2, T, 1.0), of.detach().clone(), torch.Generator().manual_seed(0)
-    before = patient(x)
-    of.data += 3 * torch.randn(kept.shape, generator=generator).to(kept)
-    moved = patient.differ(patient(x), before)
+    xs, far = (x, 0.01 * x), 3 * max(1.0, float(kept.abs().max()))  # beside sharp scores it may be lost
+    before = [patient(x) for x in xs]
+    of.data += far * torch.randn(kept.shape, generator=generator).to(kept)
+    moved = any(patient.differ(patient(x), out) for x, out in zip(xs, before, strict=True))
     of.data.copy_(kept)
     return moved
 

@@ -37,6 +37,9 @@ def test_nothing_is_found_in_a_healthy_layer_of_any_size_and_sharpness(part):
         ("CausalAndMasked", (16, 1, 20), 35),
         ("BiasForEachDistance", (32, 4, 20), 37),
         ("BiasForEachDistance", (16, 1, 6), 40),
+        ("Sink", (16, 1, 20), 0),
+        ("Sink", (16, 1, 6), 2),
+        ("Sink", (16, 1, 40), 1),
     ],
 )
 def test_chance_is_no_mistake(name, case, seed):
