@@ -111,14 +111,14 @@ CONTEXT = re.compile(
 )
 MASK = re.compile(
     r"mask|^allowed$|^attend$|^visible$|^blocked$|^keep$|valid|lens$|lengths?$|_lens?$|^lens?_|attn_bias|attention_bias|^adj|padding|"
-    r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pad$|pad_|_pad$|^bias$|^m$|^is_(pad|token|word)|^present$|^real$|^observed$|^cu_|^ptr$"
+    r"^segments?$|^(segment|seg|doc|document|seq|sample)_?ids?$|^pads?$|^exists?$|pad_|_pad$|^bias$|^m$|^is_(pad|token|word)|^present$|^real$|^observed$|^cu_|^ptr$"
 )
 NO_MASK = re.compile(
     r"head_mask|masks?_(value|type|fn|token|id|flag|future|mod|ratio|prob)|use_|return_|memory|encoder_(?!padding)|"
     r"cross|context|logit|_ids$|causal|max_|^seq_len|^rel|window"
 )
 OF_OTHERS = re.compile(r"(memory|encoder|context|cross|kv|key|src)\w*(mask|len|pad|valid)")  # keys of another input
-CACHE = re.compile(r"past|cache|incremental|^prev(ious)?_(kv|state|key)s?|^kv_(store|state)", re.IGNORECASE)
+CACHE = re.compile(r"past|cache|incremental|^prev(ious)?_(kv|state|key)s?|^kv($|_(store|state))", re.IGNORECASE)
 ABOUT_PLACES = re.compile(r"pos|offset|rope|rotary|freq|^cos|^sin|angle|start|^step|shift|length|len$", re.IGNORECASE)
 FLAG = re.compile(r"^(use|return|output|need|with|store|keep)_.*(cache|past|kv|present|intermediate|state)")
 START = re.compile(

@@ -34,7 +34,7 @@ _ADDED = re.compile(r"\badditive|mask is added|added to the (?:raw )?scores", re
 _SHAPE = re.compile(r"[(\[](?:\w+\s*,\s*)*(?:(\w+)\s*,\s*\1|\w*q\w*\s*,\s*\w*k\w*)[)\]]", re.IGNORECASE)
 _BATCH = r"(?:b|bs|bsz|n_?batch\w*|batch(?:_size)?)"
 _TIME = r"(?:t|l|s|n|seq\w*|time|length|tokens|\w*_len|num_(?!head|kv)\w+|fields|patches|frames|nodes|steps|points)"
-_WORDS = re.compile(r"\"\"\"(.*?)\"\"\"|'''(.*?)'''|#([^\n]*)", re.DOTALL)
+_WORDS = re.compile(r"\"\"\"(.*?)\"\"\"|'''(.*?)'''|#([^\n]*(?:\n\s*#[^\n]*)*)", re.DOTALL)
 _SIGNATURE = re.compile(r"def \w+\((.*?)\)\s*(?:->[^:]*)?:", re.DOTALL)
 
 
@@ -156,9 +156,11 @@ def docs_of(target: Callable) -> Docs:
         if type(owner).__module__.startswith("torch."):
             return Docs("", "", name)
     code = "\n".join(_source_of(kind) for kind in kinds[::-1] if _source_of(kind))
-    words = [said for found in _WORDS.findall(code) if not _is_code(said := "".join(found).strip())]
+    # What is said in one block goes on in its next line, and not in that of another block.
+    blocks = (re.split(r"\n\s*#", "".join(found)) for found in _WORDS.findall(code))
+    words = ["\n".join(said for line in lines if not _is_code(said := line.strip())) for lines in blocks]
     words += [inspect.getdoc(kind) or "" for kind in kinds if not _source_of(kind)]
     parts = {type(part) for part in owner.modules()} - {type(owner)} if isinstance(owner, nn.Module) else set()
     parts |= {type(held) for held in vars(owner).values() if callable(held)} if parts else set()  # such as a processor
     inside = [_source_of(kind) for kind in parts if not kind.__module__.startswith(("torch.", "builtins"))]
-    return Docs("\n".join(dict.fromkeys(words)), code, name, "\n".join(sorted(inside)))
+    return Docs("\n\n".join(dict.fromkeys(words)), code, name, "\n".join(sorted(inside)))

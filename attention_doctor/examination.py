@@ -32,7 +32,7 @@ from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
 
 SWITCH = re.compile(r"self|decoder|cross|context|memory")  # says what a layer attends to
-CHUNKS = re.compile(r"chunk|block|window|bucket|segment|tile|span|stride|cache", re.IGNORECASE)
+CHUNKS = re.compile(r"chunk|block|window|bucket|segment|tile|span|stride|cache|left|right|look|band", re.IGNORECASE)
 MEANS = r"lstm|retention|retnet|abs\("  # divided, but to no shares of 1
 OTHER_KINDS = r"linear.?att|retention|retnet|cosine.?att|kernel|non.?local|performer"
 
@@ -98,8 +98,9 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
     outside.follows_edges(patient, report)
     if any(map(names.POINTS.search, call.also)) and report.ok:
         _points_in_another_order(exam, report)
-    if call.made_up:
+    if call.made_up or any(step.of_weights.far for step in exam.first.steps):
         examine_multiplied(exam, report)
+    if call.made_up:
         return report.say("all but its steps", f"what {', '.join(call.made_up)} should be is not known")
     yield
     outside.separates_samples(patient, batch, T, report)
@@ -119,7 +120,7 @@ def _parts(patient: Patient, report: Report, chosen: list[Mask]) -> Iterator[Non
             exam_of_more, more = Exam(patient, 2 if n == beyond else 1, n), Report()
             if n == beyond:
                 _look_inside(exam_of_more, more)
-            longer = examine_sight(exam_of_more, True, more) if past or promised else None
+            longer = examine_sight(exam_of_more, past or promised, more)
             window = int(longer.sees[0].sum(-1).max()) % n if past and longer is not None else window
             for finding in more.findings:
                 report.say(finding.code, f"with {n} tokens, {finding.text}")

@@ -340,7 +340,7 @@ def shares(exam: Exam, j: int) -> Said:
     causal = [torch.equal(x > 0, torch.ones_like(x).tril() > 0) for x in step.added]
     if any(all_seen) and not all(all_seen) and any(causal):
         return "future-leak", f"of {len(all_seen)} maps that make one, some hide later tokens and some hide nothing."
-    if step.of_weights.far or step.q is None:
+    if step.of_weights.far or (step.q is None and not step.turned):
         return what, "they are mixed, gated, or made of keys alone"
     sums = used.double().sum(-1)
     sums = sums[sums != 0]  # of queries that may see a key

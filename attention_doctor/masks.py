@@ -353,13 +353,21 @@ def examine_joined(exam: Exam, report: Report) -> None:
 
 
 def examine_multiplied(exam: Exam, report: Report) -> None:
-    """Hold that a mask does not multiply scores by what is far below 0, whatever else the layer is given."""
+    """Hold that nothing multiplies what hides by what may be below 0, whatever else the layer is given.
+
+    Neither does a mask multiply scores by what is far below 0, nor do heads talk with it in them.
+    """
     shown = torch.ones(exam.B, exam.T, exam.T, dtype=torch.bool)
     for form in [form for forms in exam.patient.call.masks.values() for form in forms if form.kind == "allowed"]:
         with suppress(Crash):
             hidden = next(iter(masks_for(exam, form).values()))
             pair = (exam.look(mask=mask, form=form).steps for mask in (shown, hidden))
             for one, two in zip(*pair, strict=False):
+                if two.soft.ndim == 4 and two.soft[:, 0].shape == hidden.shape and not two.turned:
+                    kept = two.soft.masked_fill(~hidden[:, None], 0.0).sum(-1).mT[~hidden.all(-1)]  # (queries, heads)
+                    if bool(((kept > 0.99).any(-1) & (kept < 0.01).any(-1)).any()):
+                        text = f"{form.name}: some heads give all to the keys that it shows, and others to the others"
+                        return report.say("mask-leaks", f"{text}: it stands before a mix of heads, which turns signs.")
                 factor = two.scores.double() / one.scores.double()
                 low = factor.isfinite() & (factor < -100)  # -1e9 that is added is no one factor
                 if int(low.sum()) < 3 or float(factor[low].std()) > -1e-3 * float(factor[low].mean()):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from attention_doctor.argument_names import EDGES, Filler
-from attention_doctor.calling import Mask, parameters_of
+from attention_doctor.calling import Mask, parameters_of, picture
 from attention_doctor.look import storage
 from attention_doctor.patient import Crash, Patient, amount
 from attention_doctor.report import Report
@@ -305,6 +305,13 @@ def dead_parameters(ways: list[Patient], forms: list[Mask], T: int, flat: bool, 
         for name in [name for name in named if "sink" in name and name not in dead]:
             if not _has_an_effect(patient, named[name], T):
                 report.say("dead-parameters", f"other numbers in {name} change no output.")
+        for name, table in named.items() if patient.call.lengths == (T,) else ():  # all its distances are there
+            rows, columns = picture(T)
+            idle = (~reached[name].flatten(1).any(1)).nonzero() if name in reached and table.ndim == 2 else []
+            if len(table) == (2 * rows - 1) * (2 * columns - 1) and len(idle) > 0:
+                text = f"no gradient reaches {len(idle)} of {len(table)} rows of {name}"
+                where = f"one for each distance in a window of {rows} × {columns}"
+                report.say("dead-parameters", f"{text}, {where}: do several share one entry?")
         for name in named if flat and not dead else ():
             owner = module.get_submodule(name.rpartition(".")[0])
             if rows := _idle_rows(patient, named[name], reached[name], owner, name, T):

@@ -484,6 +484,87 @@ class Molecules(Layer):
         return self.out(self.hidden(scores, node_mask[:, None, None].float()).softmax(-1) @ v)
 
 
+class TalkingAtoms(Layer):
+    """Heads are mixed before the softmax and behind it; padding is hidden in between."""
+
+    early = False
+
+    def more(self):
+        self.before, self.behind = (nn.Conv2d(self.h, self.h, 1, bias=False) for _ in range(2))
+
+    def forward(self, atoms, distances, atom_mask):
+        q, k, v = self.qkv(atoms)
+        scores = self.score(q, k) - distances[:, None]
+        hidden = ~atom_mask[:, None, None]
+        scores = self.before(scores.masked_fill(hidden & self.early, -1e9))
+        scores = scores.masked_fill(hidden & (not self.early), -1e9)
+        return self.out(self.behind(scores.softmax(-1)) @ v)
+
+
+class StreamingBand(Layer):
+    """Each frame sees itself and six before."""
+
+    def more(self):
+        self.left_context = 6
+
+    def band(self, delta):
+        return (delta <= self.left_context) & (delta >= 0)
+
+    def forward(self, frames):
+        t = torch.arange(frames.shape[1])
+        return self.out(self.attend(*self.qkv(frames), self.band(t[:, None] - t)))
+
+
+class TableOfAWindow(Layer):
+    """A bias for each distance in windows of four by four."""
+
+    rows = 7
+
+    def more(self):
+        self.table = nn.Parameter(torch.randn(49, self.h))
+        at = torch.cartesian_prod(torch.arange(4), torch.arange(4))
+        down, right = (at[:, None] - at + 3).unbind(-1)
+        self.register_buffer("index", self.rows * down + right)
+
+    def forward(self, windows):
+        q, k, v = self.qkv(windows)
+        scores = self.score(q, k) + self.table[self.index.flatten()].view(16, 16, -1).permute(2, 0, 1)
+        return self.out(scores.softmax(-1) @ v)
+
+
+class OneStack(Cached):
+    """Keys and values of all tokens so far are one tensor, named kv, that comes back."""
+
+    def forward(self, x, kv=None):
+        out, present = self.calculated(x, kv)
+        return out, torch.stack(present)
+
+
+class InTheTokenizersWords(Layer):
+    """Takes what a tokenizer gives: attention_mask with 1 for tokens and 0 for [PAD]."""
+
+    def low(self, mask):
+        return 1 - mask
+
+    def forward(self, x, attention_mask=None):
+        q, k, v = self.qkv(x)
+        scores = self.score(q, k)
+        if attention_mask is not None:
+            # (B, T) -> (B, 1, 1, T), additive
+            scores = scores + self.low(attention_mask.to(scores.dtype))[:, None, None] * -10000.0
+        return self.out(scores.softmax(-1) @ v)
+
+
+class Cars(Layer):
+    """Some are there, which nobody calls a mask."""
+
+    def keys(self, exists):
+        return exists[:, None]
+
+    def forward(self, agents, exists):
+        return super().forward(agents, self.keys(exists).expand(-1, agents.shape[1], agents.shape[1]))
+
+
 class TurnedBack(Layer):
     """Values are turned by rope as queries and keys are, and what the heads write is turned back."""
 
@@ -608,5 +689,11 @@ STRANGE = [  # a healthy kind, what spoils it, and the code
     (MaskedWindows, {"sides": 1}, "mask-leaks"),
     (AnswersItsCallersMask, {"joined": lambda self, out: out[:1].expand_as(out)}, "mixes-samples"),
     (NormedOverQueries, {"normed": lambda self, weights: weights}, "softmax-axis"),
+    (TalkingAtoms, {"early": True}, "mask-leaks"),
+    (StreamingBand, {"band": lambda self, delta: delta <= self.left_context}, "future-leak"),
+    (TableOfAWindow, {"rows": 1}, "dead-parameters"),
+    (OneStack, {"shown": lambda self, Tq, Tk: torch.ones(Tq, Tk, dtype=torch.bool).tril()}, "cache-differs"),
+    (InTheTokenizersWords, {"low": lambda self, mask: mask}, "mask-inverted"),
+    (Cars, {"keys": lambda self, exists: exists[..., None]}, "mask-leaks"),
     (TurnedBack, {"back": lambda self, heads, places: heads}, "positions-not-relative"),
 ]
