@@ -19,7 +19,7 @@ from attention_doctor.argument_names import attention_inside, heads_stated, widt
 from attention_doctor.calling import Adapted, adapt, callable_of, name_of
 from attention_doctor.catalogue import CATALOGUE, REMARKS
 from attention_doctor.examination import examine_patient
-from attention_doctor.find_call import find_call, unpacked
+from attention_doctor.find_call import embedded, find_call, unpacked
 from attention_doctor.make_layer import USUAL, make
 from attention_doctor.patient import Patient, check_has_numbers, on_the_table
 from attention_doctor.report import Finding, FindingsError, Remark, Report
@@ -80,13 +80,16 @@ def examine(
         d_model, heads = d_model or USUAL[0], num_heads or USUAL[1]
         attend, made, of_heads = make(attend, d_model, heads, head_dim)
         num_heads, made = num_heads or (heads if of_heads else None), f"{made}: "
+    sizes, one_by_one = (d_model, num_heads, head_dim, module, seconds), unpacked(attend)
     try:
-        return _examined(attend, made, d_model, num_heads, head_dim, module, seconds)
+        if one_by_one is not None and "{" in one_by_one.unpacked_by:
+            raise TypeError(f"{name_of(attend)} takes a dict")  # no tensor has names in it
+        return _examined(attend, made, *sizes)
     except TypeError as refused:
-        if (one_by_one := unpacked(attend)) is not None:
+        if one_by_one is not None:
             made = f"batched, layer = layer, {one_by_one.unpacked_by}\n"
             with suppress(TypeError, ValueError):
-                return _examined(one_by_one, made, d_model, num_heads, head_dim, None, seconds)
+                return _examined(one_by_one, made, *sizes)
             refused.args = (f"{refused}, first of all: {made.strip()}",)
         inner = attend if isinstance(attend, nn.Module) else nn.Module()
         for path, part in attention_inside(inner):  # of a model that wants pictures, or tokens by their numbers
@@ -95,6 +98,9 @@ def examine(
                 report.say(f"the rest of {name_of(attend)}", str(refused).partition(". Say how")[0])
                 report.subject = f"{name_of(attend)}.{path}"
                 return report
+        if (of_vectors := embedded(attend)) is not None:
+            with suppress(TypeError, ValueError):
+                return _examined(of_vectors, f"batched, layer = layer, {of_vectors.unpacked_by}\n", *sizes)
         raise
 
 

@@ -35,6 +35,7 @@ AXES = {  # of a layer's tokens -> how (B, T, d_model) becomes them, and how the
     "T d": ("[0]", "[None]"),
     "T B d": (".transpose(0, 1)", ".transpose(0, 1)"),
     "H W B d": (".unflatten(1, {rows}).movedim(0, 2)", ".movedim(2, 0).flatten(1, 2)"),
+    "B T": ("[..., 0]", ""),  # a number for each token
 }
 BATCH_BEHIND = {"B T d": "T B d", "B H W d": "H W B d"}  # which no shape tells from those with the batch first
 # Where the other inputs have axes of their own, theirs come second: text beside a picture, a map beside queries.
@@ -110,6 +111,7 @@ class Adapted:
         lengths: the numbers of tokens that it takes, where it takes only some.
         widths: features of each input in the order of `ORDER`; () where they are those of the first.
         pooled: whether its outputs are others than one for each token.
+        bare: whether each of its outputs is one number, without an axis of its own.
         guessed: whether what its further inputs are is a guess.
         made_up: of which arguments nothing is known but that it runs with what `also` has for them.
         stated: whether a person said what its masks mean.
@@ -126,6 +128,7 @@ class Adapted:
     lengths: tuple[int, ...] = ()
     widths: tuple[int, ...] = ()
     pooled: bool = False
+    bare: bool = False
     guessed: bool = False
     made_up: tuple[str, ...] = ()
     stated: bool = False
@@ -161,7 +164,7 @@ class Adapted:
         out = pick(result, self.output)
         if self.output is None:  # from now on it is said which part that is
             self.output = next((place for place, part in parts(result) if part is out), None)
-        out = turned_back(out, self.axes)
+        out = turned_back(out, self.axes)[(..., None) if self.bare else ...]
         return out.flatten(1, -2) if self.pooled and out.ndim > 3 else out
 
     def turned(self, tokens: int, masked: bool) -> list[tuple[str | None, Filler]]:
@@ -227,7 +230,7 @@ class Adapted:
             also = [(name, value) for name, value in self.also.items() if name not in dict(made)]
             given = [(word, getattr(value, "text", repr(value))) for word, value in [*made, *also]]
             said = ", ".join(f"{word}={text}" if word else text for word, text in given)
-            return f"return layer({said}){picked}{AXES[self.axes][1]}"
+            return f"return layer({said}){picked}{AXES[self.axes][1]}{'[..., None]' * self.bare}"
 
         others = "yz"[: len(self.roles) - 1]
         lines = [f"def attend(x{''.join(f', {name}=None' for name in others)}, mask=None):"]
@@ -323,9 +326,9 @@ def adapt(
         mask_always: True where a mask takes the place of one that the layer makes by itself; then it always gets one.
         batch_first: False for `(T, B, d_model)`; when left out, what a torch layer says of itself, otherwise True.
         axes: of x, where that does not say it: "B T d", "T B d", "B d T" (channels first), "B d H W" and "B H W d"
-            (pictures), "B d F H W" and "B F H W d" (frames of a video), "T d" (no batch); behind a comma those of the
-            other inputs where they differ: "B d H W, B T d" (text beside a picture), "B T d, B d h w" (queries and a
-            map), and the like.
+            (pictures), "B d F H W" and "B F H W d" (frames of a video), "T d" (no batch), "B T" (one number each);
+            behind a comma those of the other inputs where they differ: "B d H W, B T d" (text beside a picture),
+            "B T d, B d h w" (queries and a map), and the like.
         output: which part of the result is the output: a place in a tuple, a key, or an attribute. When left out, a
             tensor or the first tensor of a tuple.
         causal: True for a layer that hides later tokens by itself.

@@ -8,9 +8,11 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 
 from attention_doctor import argument_names as names
@@ -18,13 +20,16 @@ from attention_doctor.cache import empty_caches
 from attention_doctor.calling import AXES, BATCH_BEHIND, ORDER, Adapted, Mask, adapt, name_of, parameters_of
 from attention_doctor.docs import docs_of
 from attention_doctor.look import seeing
-from attention_doctor.patient import Patient
+from attention_doctor.patient import Crash, Patient
 from attention_doctor.try_call import LENGTHS, Tries
 
 KINDS = ("allowed", "blocked", "float01", "additive")
 OF_LENGTH = ("size", "shape", "length", "divisible", "index", "expected", "must")  # so errors speak of it
 BEHIND = "tokens meet along the first axis: taken for ({0}); if x is ({1}), say axes={2!r}, and it mixes samples"
 BESIDE = r"_(pos|embed)\w*$|^pos(ition)?_"  # in the name of what is added to an argument of the rest of the name
+SIDE_BY_SIDE = r"\bcat\(|concat|hstack"
+ONE_QUERY = r"(\.unsqueeze\([01]\)|\[:, None\])"  # an axis for tokens is made of a vector for each sample
+NUMBERS = r"(\.unsqueeze\(-1\)|\[\.\.\., None\])"  # and one for features of a number for each token
 TRIES = 1500  # calls by names with one number of tokens, or step by step
 WRAP = "or wrap it: lambda x, mask=None: layer(x, ..., mask)"
 
@@ -49,8 +54,9 @@ def find_call(patients: Iterable[Patient]) -> Patient:
         searches.append(_Search(patient))
     few = searches[:2]  # the likelier widths
     whole = [search for search in searches if not search.own] or few[:1]
-    shares = [search for search in searches if search not in whole]
-    ways = [search.usual for search in whole]
+    shares = [search for search in searches if search not in whole and search.patient.docs.says(SIDE_BY_SIDE)]
+    ways = [search.of_one_query for search in few + shares if search.says(ONE_QUERY)]
+    ways += [way for search in whole for way in (search.of_numbers, search.usual)]
     ways += [search.step_by_step for search in few if search.unknown]
     ways += [search.of_other_length for search in whole]
     ways += [search.step_by_step for search in few if not search.unknown]
@@ -86,12 +92,47 @@ def unpacked(layer: object) -> nn.Module | None:
         held = dict(zip(order, args, strict=False)) | given
         return kind.forward(self, held if keys else [held[name] for name in taken])
 
-    own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *order)]
-    forward.__signature__ = inspect.Signature(own)
     held = ", ".join(f"{name!r}: {name}" if keys else name for name in taken)
     said = f"lambda {', '.join(order)}: batched({f'{{{held}}}' if keys else f'[{held}]'})"
-    twin, of = copy.copy(layer), {"forward": forward, "unpacked_by": said, "__module__": kind.__module__}
-    twin.__class__ = type(kind.__name__, (kind,), of | {"__qualname__": kind.__qualname__})
+    return _with_forward(layer, forward, order, said)
+
+
+def embedded(layer: object) -> nn.Module | None:
+    """Return a layer of token ids as one of what its embedding makes of these; None where none takes its first input.
+
+    Only where it wants no other input: what is numbered may be anything else, then.
+    """
+    needed = [p.name for p in parameters_of(layer).values() if p.default is p.empty]
+    if not isinstance(layer, nn.Module) or len(needed) != 1:
+        return None
+    ids, kind, taken = torch.tensor([[1, 2, 3, 4]] * 2), type(layer), {}
+    with suppress(Exception), Patient.quietly(), torch.no_grad():  # whatever another's code raises
+        trial = copy.deepcopy(layer).eval()
+        for path, part in trial.named_modules():
+            if isinstance(part, nn.Embedding):
+                part.register_forward_pre_hook(lambda _, given, path=path: taken.setdefault(path, given[0]))
+        trial(ids)
+    path = next((path for path, given in taken.items() if torch.equal(given, ids)), None)
+    if path is None:
+        return None
+
+    @functools.wraps(kind.forward)
+    def forward(self, x, **given):
+        self.get_submodule(path).forward = lambda ids: x
+        return kind.forward(self, 1 + torch.arange(x.shape[1]).expand(len(x), -1), **given)
+
+    ids = "1 + torch.arange(x.shape[1]).expand(len(x), -1)"
+    said = f"lambda x: (setattr(batched.{path}, 'forward', lambda ids: x), batched({ids}))[1]"
+    return _with_forward(layer, forward, ["x"], said)
+
+
+def _with_forward(layer: nn.Module, forward: Callable, order: list[str], said: str) -> nn.Module:
+    """Return a layer of the same name, and words, that is called in another way, which is said in code."""
+    kind, twin = type(layer), copy.copy(layer)
+    own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *order)]
+    forward.__signature__ = inspect.Signature(own)
+    of = {"forward": forward, "unpacked_by": said, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    twin.__class__ = type(kind.__name__, (kind,), of)
     return twin
 
 
@@ -133,7 +174,7 @@ class _Search(Tries):
         self.wanted = [p for p in self.named if p in self.needed + required]
         # Of q, k, v alone four axes are heads, and no picture.
         self.bare = len(self.inputs) == 3 and not [*self.module.parameters()]
-        self.layouts = [axes for axes in AXES if not (self.bare and "H" in axes)]
+        self.layouts = [axes for axes in AXES if axes != "B T" and not (self.bare and "H" in axes)]
         self.of_names: dict[str, list] = {}  # what is known to be meant by a name, as text or value
         self.tries = TRIES
         self.beside = {  # it has the shape of that one
@@ -163,12 +204,16 @@ class _Search(Tries):
             found[1] = "context", found[1][1]
         return found
 
+    def says(self, pattern: str) -> bool:
+        """Whether its source does this with its first argument."""
+        return re.search(rf"\b{self.named[0].name}\)?{pattern}", self.patient.docs.code) is not None
+
     def _is_mask(self, p: inspect.Parameter) -> bool:
         name = p.name.lower()
         if isinstance(p.default, (bool, str, int, float)) or p.annotation in (bool, int, float, "bool", "int"):
             return False  # a flag such as `mask=False` is none
-        if names.DOCUMENTS.search(name):
-            return True
+        if names.DOCUMENTS.search(name) or ("len" in name and re.search(rf"\b{p.name}\[:", self.patient.docs.code)):
+            return True  # a number for each sample has an axis
         if names.PACKED.search(name):  # those of queries and of keys are one matter, and no mask of either
             return sum(bool(names.PACKED.search(q.name)) for q in self.named) == 1
         others = any(names.role_of(q.name) in ("context", "keys") for q in self.named[1:])
@@ -222,8 +267,19 @@ class _Search(Tries):
         if not any(word in str(self.error) for word in OF_LENGTH):
             return None
         self.tries = TRIES // 3  # there are many of these
-        lengths = sorted(dict.fromkeys((*self._hinted(6), *LENGTHS[3:])), key=lambda T: not self._room(T))
+        held = [v for m in self.module.modules() for v in vars(m).values() if isinstance(v, (tuple, list))]
+        grids = [v[0] * v[1] for v in held if [*map(type, v)] == [int, int] and 9 < v[0] * v[1] <= 256]
+        lengths = sorted(dict.fromkeys((*self._hinted(6), *grids, *LENGTHS[3:])), key=lambda T: not self._room(T))
         return next((form for T in lengths if (form := self._by_names(T)) is not None), None)
+
+    def of_numbers(self) -> Adapted | None:
+        """Return a call with one number for each token, as a cell of a table, where its source adds an axis to them."""
+        if not self.says(NUMBERS):
+            return None
+        layouts, self.layouts = self.layouts, ["B T"]
+        found = self.usual() or self.of_other_length()
+        self.layouts = layouts
+        return found
 
     def _by_names(self, T: int) -> Adapted | None:
         """Return the first way to call it with so many tokens and with what the names of arguments say."""
@@ -244,7 +300,7 @@ class _Search(Tries):
 
     def _finished(self, form: Adapted, T: int) -> Adapted | None:
         """Return a form that runs with all that is to be known of it; None where it ran by chance."""
-        form = replace(form, lengths=self._lengths(form, T))
+        form = self._opened(replace(form, lengths=self._lengths(form, T)), T)
         of_heads = form.axes == "T d" and {*form.lengths} == {1, self.num_heads}
         widths = names.fed(self.module) if form.axes == "B d T" else [self.d_model] * self.bare
         widths += names.shares(widths) * (len(form.inputs) > 1)
@@ -259,6 +315,21 @@ class _Search(Tries):
         if self.our_form:
             form.masks = {"mask": [mask for mask in form.masks["mask"] if mask.kind == "allowed"]}
         return replace(form, stated=self.our_form)
+
+    def _opened(self, form: Adapted, T: int) -> Adapted:
+        """Return the form with a wanted mask turned round, where it hides every other token as it is."""
+        kind = {"allowed": "blocked", "float01": "additive"}.get(getattr(form.mask, "kind", ""))
+        x = self.patient.tokens(1, T, 0.5).repeat(2, 1, 1)
+        x[1, T // 2] = x[0, T // 2].roll(1)
+
+        def hides(form: Adapted) -> bool:
+            out = self.patient.calling(form)(x)
+            return not bool(out.isfinite().all()) or (not form.pooled and int((out[0] != out[1]).any(-1).sum()) < 2)
+
+        with suppress(Crash):
+            if kind and hides(form) and not hides(turned := replace(form, mask=replace(form.mask, kind=kind))):
+                return turned
+        return form
 
     def step_by_step(self) -> Adapted | None:
         """Return a call found argument by argument: of each the first value with which the layer gets furthest.

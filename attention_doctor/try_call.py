@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from attention_doctor.argument_names import Filler
 from attention_doctor.calling import BATCH_BEHIND, Adapted, parts, picture, turned_back
+from attention_doctor.look import seeing
 from attention_doctor.patient import Crash, Patient
 
 LENGTHS = (5, 6, 4, 8, 9, 16, 12, 10, 7, 25, 36, 49, 64)  # tokens; the later ones for layers that take one number only
@@ -81,7 +82,9 @@ class Tries:
         few += [o for o, seen in shapes.items() if o not in same and all(_more_tokens(*one, many) for one in seen)]
         one = form.inputs[0][1] is not None  # a query stands before the tokens
         pooled = few if form.axes != "T d" and (form.axes != "T B d" or one) else []
-        fitting = whole or pooled
+        line = [o for o, seen in shapes.items() if all(shape == (many, n) for shape, n in seen)]  # a number each
+        line = line if form.axes == "B T d" and not (whole or pooled) and self._weighs(form, T) else []
+        fitting = whole or pooled or line
         fitting = [o for o in [*whole, *pooled] if not _is_weights(o)] or fitting  # such as {"attention": ...}
         if not fitting:
             sizes = [(torch.Size(shape).numel(), len(shape) > 3) for shape in first.values()]
@@ -90,7 +93,13 @@ class Tries:
             return None
         best = min(fitting, key=lambda output: first[output][-1] != self.d_model)
         usual = best in (None, 0) and best == next(iter(shapes))
-        return replace(form, output=None if usual else best, pooled=best not in whole)
+        return replace(form, output=None if usual else best, pooled=best in pooled, bare=best in line)
+
+    def _weighs(self, form: Adapted, T: int) -> bool:
+        """Whether weights meet values in it, so that its output is no map."""
+        with seeing(self.module) as seen:
+            self._answer(form, self.batch, T)
+        return bool(seen.steps)
 
     def _lengths(self, form: Adapted, T: int) -> tuple[int, ...]:
         """Return the only numbers of tokens that it takes, where that is its design; () where it takes any."""

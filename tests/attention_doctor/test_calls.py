@@ -129,10 +129,16 @@ def test_how_it_is_called_is_said_in_a_line_that_can_be_pasted(layer, said):
         ("LengthsOfBoth", "mask_name='len_k'", "len_q: it hides queries, and no keys"),
         ("MasksOfBoth", "mask_name='k_mask'", "q_mask: it hides queries, and no keys"),
         ("WantsToBeToldWhatToHide", "mask='blocked'", ""),
+        ("PadsOfPrompts", "mask='blocked'", ""),
+        ("OfIds", "batched.item, 'forward', lambda ids: x", ""),
+        ("Cells", "axes='B T'", "takes 1, 10 only"),
+        ("OneGrid", "axes='B H W d'", "takes 96 only"),
+        ("Forecast", "adapt(layer, mask=None)", ""),
         ("Question", "mask_name='q_mask'", ""),
         ("OfABatch", "lambda x, mask: batched({'mask': mask, 'x': x})", ""),
         ("OfAList", "lambda q, kv, kv_mask: batched([q, kv, kv_mask])", ""),
         ("SideBySide", "also={'item': lambda x: x.new_ones(len(x), 48)}", ""),
+        ("Intensities", "mask='lengths', mask_rank=1, mask_name='seq_len'", ""),
         ("OwnForward", "mask_name='src_key_padding_mask'", ""),
     ],
 )
@@ -149,6 +155,12 @@ def test_what_is_wrong_with_what_is_called_so_is_found():
     assert examine(inverted(48, 4)).codes == ["mask-inverted"]
     over_samples = varied("OverSamples", layers_guessed.SideBySide, over=0)
     assert examine(over_samples(48, 4)).codes == ["softmax-axis"]
+    over_queries = varied("OverQueries", layers_guessed.OfIds, over=1)
+    assert examine(over_queries(48, 4)).codes == ["softmax-axis"]
+    tiny = varied("Tiny", layers_guessed.Forecast, never=1e-9)
+    assert examine(tiny(48, 4)).codes == ["future-leak"]
+    to_both_sides = varied("ToBothSides", layers_guessed.PadsOfPrompts, later=lambda self, past: past.triu())
+    assert examine(to_both_sides(48, 4)).codes == ["future-leak"]
 
     def split(self, x):
         return x.reshape(len(x), self.h, x.shape[1], -1)

@@ -59,13 +59,13 @@ def test_wide_heads_and_half_precision_are_no_mistake():
     assert wrong == []
 
 
-def test_torchs_own_layer():
-    """Its fast path (eval, no gradients, batch first) gives NaN for a query with no key; all else is right."""
-    layer = nn.MultiheadAttention(32, 4, batch_first=True)
 def test_torchs_own_layer_of_keys_and_values_with_other_features():
     assert examine(nn.MultiheadAttention(32, 4, kdim=20, vdim=12, batch_first=True)).ok
 
 
+def test_torchs_own_layer():
+    """Its fast path (eval, no gradients, batch first) gives NaN for a query with no key; all else is right."""
+    layer = nn.MultiheadAttention(32, 4, batch_first=True)
     report = examine(layer, 32, 4)
     x, mask = torch.randn(2, 5, 32), torch.zeros(2, 5, 5, dtype=torch.bool)
     mask[0] = True  # True = blocked

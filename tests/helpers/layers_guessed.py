@@ -110,6 +110,69 @@ class WantsToBeToldWhatToHide(Reader):
         return self.reads(x, x, ~mask[:, None])
 
 
+class PadsOfPrompts(Reader):
+    """Causal, with pads in front; each token sees itself, or the first ones would see nothing."""
+
+    never = -torch.inf
+
+    def later(self, past):
+        return past.tril()
+
+    def forward(self, x, is_pad):
+        own = torch.eye(x.shape[1], dtype=torch.bool)
+        return self.reads(x, x, self.later(torch.ones_like(own)) & ~is_pad[:, None] | own)
+
+
+class OfIds(Reader):
+    """Takes the numbers of tokens, of which learned queries read."""
+
+    over = -1
+
+    def more(self):
+        self.item, self.asks = nn.Embedding(90, self.d_model), nn.Parameter(torch.randn(3, self.d_model))
+
+    def forward(self, history):
+        x = self.item(history)
+        scores = (self.asks @ self.W_k(x).mT / 7).masked_fill(~history.ne(0)[:, None], self.never)
+        return self.W_o(scores.softmax(self.over) @ self.W_v(x))
+
+
+class Cells(Reader):
+    """A number in each of ten cells, of which some are there, read by learned queries."""
+
+    def more(self):
+        self.asks, self.cell = (nn.Parameter(torch.randn(n, self.d_model)) for n in (6, 10))
+
+    def forward(self, values, observed):
+        values = values.where(observed, 0.0)
+        cells = self.cell * values.unsqueeze(-1)
+        return self.reads(self.asks.expand(len(values), -1, -1), cells, observed[:, None])
+
+
+class OneGrid(Reader):
+    """A picture (B, H, W, d_model) of one size, which is larger than any that is tried."""
+
+    def more(self):
+        self.grid = (8, 12)
+
+    def forward(self, x):
+        B, H, W, C = x.shape
+        if (H, W) != self.grid:
+            raise ValueError("expected another grid")
+        return self.alone(x.view(B, H * W, C)).view(x.shape)
+
+
+class Forecast(Reader):
+    """Causal; gives one number for each time."""
+
+    def more(self):
+        self.head = nn.Linear(self.d_model, 1)
+
+    def forward(self, series):
+        T = series.shape[1]
+        return self.head(self.reads(series, series, torch.ones(1, T, T, dtype=torch.bool).tril())).squeeze(-1)
+
+
 class Question(Reader):
     """A picture that reads a question; q_mask is True for its words."""
 
@@ -149,6 +212,16 @@ class SideBySide(nn.Module):
         item = item[:, None].expand_as(behaviors)
         scores = self.score(torch.cat([item, behaviors, item - behaviors, item * behaviors], -1))[..., 0]
         return torch.einsum("bt,btd->bd", scores.masked_fill(~mask, -1e9).softmax(self.over), behaviors)
+
+
+class Intensities(SideBySide):
+    """With lengths; how much somebody looked at is kept in what weights sum to."""
+
+    def forward(self, item, behaviours, seq_len):
+        real = torch.arange(behaviours.shape[1]) < seq_len[:, None]
+        item = item[:, None].expand_as(behaviours)
+        weights = self.score(torch.cat([item, behaviours, item - behaviours, item * behaviours], -1))[..., 0]
+        return torch.einsum("bt,btd->bd", weights * real, behaviours)
 
 
 class OwnForward(nn.MultiheadAttention):
