@@ -115,7 +115,7 @@ def test_each_question_leads_to_a_cell_of_its_own_that_still_says_the_answer():
         said = next((cell.source for cell in nb.cells if cell.id == one.cell), "")
         if one.words not in said or heading_above(nb, one) in ("Try it", "What you now know"):
             wrong.append(f"{one.notebook}, {one.cell}: {one.asked}")
-    assert wrong == [] and len({(one.notebook, one.cell) for one in asked}) == len(asked) == 72
+    assert wrong == [] and len({(one.notebook, one.cell) for one in asked}) == len(asked) == 74
 
 
 def test_readme_and_site_list_them_all():
