@@ -14,7 +14,10 @@ rounding_or_bug = Choice(
     ),
     answer="BDF",
     options={
-        "A": "in float32 the same difference is tens of thousands of times smaller, so it is rounding.",
+        "A": (
+            "in float32 the same difference is tens of thousands of times smaller, and neither is much larger than the "
+            "rounding of its format."
+        ),
         "B": "a difference that stays the same in float32 and in float64 is no rounding. Here positions are missing.",
         "C": "the last bits of a sum depend on its order, and the order depends on the sizes.",
         "D": "under a block mask, nothing of the first text may reach the second, not even a rounding error.",
@@ -25,7 +28,7 @@ rounding_or_bug = Choice(
         "F": "float64 leaves no room for rounding of this size: the two ways do not show each token the same tokens.",
     },
     hints=(
-        "Rounding shrinks with the precision. What becomes of each difference in float64?",
+        "Rounding shrinks when the precision grows. What becomes of each difference in float64?",
         "And some numbers have no reason to move at all: which of them are not even computed from what changed?",
     ),
     see="Rounding, or a bug?",
@@ -98,6 +101,11 @@ packed_positions = Exercise(
             lambda text: packed_positions_solution(text) + 1,
             "the first token of a text gets position 1.",
             "A token counts only the tokens before it, not itself: tril(-1).",
+        ),
+        "A new text begins at 1": Wrong(
+            lambda text: packed_positions_solution(text) + (text != text[:, :1]).cummax(1).values.long(),
+            "the first text begins at 0, but every later one at 1.",
+            "Each text starts anew, and its first token has none of its own text before it: position 0.",
         ),
         "Counted over the end of a row": Wrong(
             lambda text: _packed_by_loop(text.reshape(1, -1)).view(text.shape),
@@ -225,6 +233,12 @@ last_real = Exercise(
             lambda hidden, real: hidden[torch.arange(len(hidden)), real.sum(-1) - 1],
             "you count the real tokens and take that place, which is right only for padding on the right.",
             "Padding on the left moves the text. Look up the place: (real * torch.arange(T)).argmax(-1).",
+        ),
+        "The place before the first pad": Wrong(
+            lambda hidden, real: hidden[torch.arange(len(hidden)), (~real).int().argmax(-1) - 1],
+            "you take the place before the first pad, which is right for padding on one side only.",
+            "With padding on both sides, the first pad is at the start. Look for the last True instead: "
+            "(real * torch.arange(T)).argmax(-1).",
         ),
         "One too far": Wrong(
             lambda hidden, real: hidden[
@@ -396,6 +410,11 @@ prefix_mask = Exercise(
             Change("mask[b, query, key] = True", "mask[b, key, query] = True"),
             "this is the right mask, transposed: each token sees itself and later ones.",
             "Rows are queries, and columns are keys.",
+        ),
+        "The result lacks an axis for the samples": Wrong(
+            lambda prefix, T: torch.ones(T, T).tril().bool() | (torch.arange(T) < prefix),
+            "one sample gives (T, T), and several raise an error or share an axis with the queries or keys.",
+            "Give prefix two more axes, for queries and keys: prefix[:, None, None].",
         ),
         "The first sample's prefix for all": Wrong(
             lambda prefix, T: prefix_mask_solution(prefix[:1].expand_as(prefix), T),

@@ -31,6 +31,13 @@ def two_tokens(f, n):
     return not torch.allclose(f(x)[:, 0], f(y)[:, 0], atol=1e-6)
 
 
+def later_texts_begin_at_1(text):
+    positions = torch.zeros_like(text)
+    for b, t in torch.cartesian_prod(torch.arange(text.shape[0]), torch.arange(1, text.shape[1])):
+        positions[b, t] = positions[b, t - 1] + 1 if text[b, t] == text[b, t - 1] else 1
+    return positions
+
+
 # The mistakes of the catalogue, written in other ways than there; some were once taken for other mistakes.
 NAMED = [
     ("fused_kv", "k and v exchanged", lambda m, k, v: (F.linear(m, v), F.linear(m, k))),
@@ -48,6 +55,17 @@ NAMED = [
         lambda h, real: torch.stack([h[b, sum(r) - 1] for b, r in enumerate(real)]),
     ),
     ("last_real", "The last column", lambda h, real: h.unbind(1)[-1]),
+    (
+        "last_real",
+        "The place before the first pad",
+        lambda h, real: torch.stack([x[[*r.tolist(), False].index(False) - 1] for x, r in zip(h, real, strict=True)]),
+    ),
+    ("packed_positions", "A new text begins at 1", later_texts_begin_at_1),
+    (
+        "prefix_mask",
+        "The result lacks an axis for the samples",
+        lambda n, T: torch.ones(T, T).tril().bool() | (torch.arange(T) < n[:, None]),
+    ),
     (
         "prefix_mask",
         "One key too many",
