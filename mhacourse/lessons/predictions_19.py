@@ -6,7 +6,7 @@ left_padding_uncounted = Choose(
     about="what left padding does to a model with a learned table if its positions simply run from 0 to 23",
     right="much to its scores, little to its answers",
     options={
-        "little to both": "The padding is hidden, but each token got the vector of a different place.",
+        "little to scores and answers": "The padding is hidden, but each token got the vector of a different place.",
         "much to its scores, little to its answers": "The best score often stays the best, however far it moves.",
         "much to both": "The scores do move, by about the size of the largest score, but most answers survive that.",
     },
