@@ -37,6 +37,7 @@ def test_nothing_is_found_in_a_healthy_layer_of_any_size_and_sharpness(part):
         ("CausalAndMasked", (16, 1, 20), 35),
         ("BiasForEachDistance", (32, 4, 20), 37),
         ("BiasForEachDistance", (16, 1, 6), 40),
+        ("NeedsMask", (16, 1, 20), 1),
         ("Sink", (16, 1, 20), 0),
         ("Sink", (16, 1, 6), 2),
         ("Sink", (16, 1, 40), 1),

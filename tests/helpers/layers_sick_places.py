@@ -59,8 +59,9 @@ class Spun(Layer):
     """Queries and keys of a token are spun by where it stands, two features at a time; it has no better word for it."""
 
     def spun(self, x, step):
-        each = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-        return torch.view_as_real(each * step).flatten(-2)
+        pairs, rest = x[..., : self.hd // 2 * 2], x[..., self.hd // 2 * 2 :]
+        each = torch.view_as_complex(pairs.unflatten(-1, (-1, 2)).contiguous())
+        return torch.cat([torch.view_as_real(each * step).flatten(-2), rest], -1)
 
     def steps(self, count):
         size = torch.outer(torch.arange(count), 0.1 ** torch.arange(self.hd // 2))
